@@ -29,6 +29,8 @@ class ContainerLog:
         self._rest = b""
         self._more = asyncio.Event()
         self.closed = False
+        #: Of a closed log: whether its last line is complete.
+        self.ends_with_newline = True
 
     def write(self, data: bytes, moment: datetime) -> None:
         """Add output; a line is added when its newline arrives."""
@@ -42,6 +44,7 @@ class ContainerLog:
 
     def close(self, moment: datetime) -> None:
         """Add the unfinished last line and end all followers."""
+        self.ends_with_newline = not self._rest
         if self._rest:
             self._add(self._rest, moment)
             self._rest = b""

@@ -16,15 +16,22 @@ from allotment.node.runtimes.runtime import NotStarted, Running, Runtime, Sandbo
 #: Exit code of a run whose end is unknown, as if it had been killed (ContainerStatusUnknown).
 _UNKNOWN: Final = 137
 
+_FROM_LOG: Final = "FallbackToLogsOnError"
+#: Bytes of a termination message, and bytes and lines of a log that replaces it.
+_LONGEST_MESSAGE: Final = 4096
+_LONGEST_LOG: Final = 2048
+_MOST_LINES: Final = 80
+
 log = logging.getLogger(__name__)
 
 
 class ContainerExit(NamedTuple):
-    """Exit code, start and end of a run of a container."""
+    """Exit code, start and end of a run of a container, and its termination message."""
 
     code: int
     started: datetime
     finished: datetime
+    message: str = ""
 
 
 class WaitingReason(NamedTuple):
@@ -101,9 +108,11 @@ class Container:
         now, started = self.now, self.started
         assert now is not None, "the container was not started"
         assert started is not None, "the container was not started"
-        code = _UNKNOWN
+        code, message = _UNKNOWN, ""
         try:
             code = await now.wait()
+            path = self.spec.get("terminationMessagePath") or "/dev/termination-log"
+            message = (await now.written(path))[:_LONGEST_MESSAGE].decode(errors="replace")
         except asyncio.CancelledError:
             await now.stop(0)
             raise
@@ -114,8 +123,16 @@ class Container:
             self.ready = False
             finished = self.clock.moment()
             self.current_log.close(finished)
-            self.ended = ContainerExit(code, started, finished)
+            if code != 0 and not message and self.spec.get("terminationMessagePolicy") == _FROM_LOG:
+                message = self._log_message()
+            self.ended = ContainerExit(code, started, finished, message)
         return self.ended
+
+    def _log_message(self) -> str:
+        """The end of the log, as the termination message of a container that failed without one."""
+        log = self.current_log
+        text = b"\n".join(line.text for line in log.lines(_MOST_LINES)) + (b"\n" if log.ends_with_newline else b"")
+        return text[-_LONGEST_LOG:].decode(errors="replace") if log.number else ""
 
     async def run(self) -> ContainerExit:
         """Run once and wait for the end."""

@@ -208,6 +208,7 @@ def _terminated(ended: ContainerExit, identity: str) -> Tree:
     return {
         "exitCode": ended.code,
         "reason": "Completed" if ended.code == 0 else "Error",
+        **({"message": ended.message} if ended.message else {}),
         "startedAt": stamp(ended.started),
         "finishedAt": stamp(ended.finished),
         "containerID": identity,

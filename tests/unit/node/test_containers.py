@@ -19,7 +19,7 @@ T4 = ContainerDevice("gpu.nvidia.com", "node-1", "gpu-0", "Tesla T4", "GPU-11", 
 
 
 def container(*command: str, policy: str = "Never", key: str = "command", **more: Any) -> Container:
-    spec = {"name": "main", "image": "train:1", key: list(command)}
+    spec = {"name": "main", "image": more.pop("image", "train:1"), key: list(command)}
     pod = {
         "metadata": {"name": "train", "annotations": more.pop("annotations", {})},
         "spec": {"restartPolicy": policy, "containers": [spec], **more},
@@ -61,6 +61,15 @@ def test_an_unknown_command_in_a_script_is_the_application() -> None:
     line = "simulated: train:1 runs {} with Tesla T4 (node-1/gpu-0)"
     expected = [line.format("pip install x"), line.format("python train.py"), "0"]
     assert lines == ["GPU 0: Tesla T4 (UUID: GPU-11)", *expected]
+
+
+def test_a_container_leaves_a_termination_message() -> None:
+    written, _ = ran(container("sh", "-c", "printf done > /dev/termination-log; echo log; exit 1"))
+    assert written.message == "done"
+    failed = container("sh", "-c", "echo first; printf last; exit 1")
+    failed.spec["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    assert ran(failed)[0].message == "first\nlast"
+    assert ran(container("sh", "-c", "echo first; exit 1"))[0].message == ""
 
 
 def test_the_images_entrypoint_is_the_application() -> None:
@@ -105,3 +114,27 @@ def test_annotations_set_run_time_and_exit_code() -> None:
 def test_an_invalid_run_time_is_ignored(seconds: str) -> None:
     ended, _ = ran(container("train", annotations={RUN_SECONDS: seconds, EXIT_CODE: "²"}))
     assert ended.code == 1
+
+
+def test_the_test_image_of_kubernetes_does_not_serve_a_file_that_was_removed() -> None:
+    """Its conformance tests break a readiness probe in this way."""
+
+    async def scenario() -> list[bytes]:
+        container_ = container("/agnhost", "test-webserver", policy="Always", image="registry.k8s.io/e2e/agnhost:2.59")
+        task = asyncio.create_task(container_.run())
+        await container_.up.wait()
+        running = container_.now
+        assert running is not None
+        found: list[bytes] = []
+
+        async def ignored(data: bytes) -> None: ...
+
+        for command in ("true", "mv -v /localhost.crt /tmp/", "mv -v /tmp/localhost.crt /"):
+            await running.exec(["sh", "-c", command], stdin=None, stdout=ignored, stderr=ignored, tty=False)
+            connection = await running.connect(80)
+            await connection.write(b"GET /localhost.crt HTTP/1.1\r\n\r\n")
+            found.append((await connection.read()).split(b" ")[1])
+        task.cancel()
+        return found
+
+    assert idle.run(scenario()) == [b"200", b"404", b"200"]

@@ -153,6 +153,9 @@ class FakeContainer:
     async def feed(self, data: bytes) -> None:
         """Ignore the data: the container has no standard input."""
 
+    async def written(self, path: str) -> bytes:
+        return b""
+
     async def connect(self, port: int) -> Connection:
         if port not in self._runtime.ports:
             raise ConnectionRefusedError

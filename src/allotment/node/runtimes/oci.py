@@ -214,6 +214,10 @@ class OciRunning:
     async def feed(self, data: bytes) -> None:
         """Ignore the data: the command has no standard input."""
 
+    async def written(self, path: str) -> bytes:
+        """Nothing: termination messages of real containers are not read."""
+        return b""
+
     async def connect(self, port: int) -> StreamConnection:
         """Connect to a port of the container's loopback. Raises OSError."""
         pid = self._pid()

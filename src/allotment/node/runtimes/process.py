@@ -243,6 +243,10 @@ class ProcessRunning:
     async def feed(self, data: bytes) -> None:
         """Ignore the data: the command has no standard input."""
 
+    async def written(self, path: str) -> bytes:
+        """Nothing: termination messages of real containers are not read."""
+        return b""
+
     async def connect(self, port: int) -> StreamConnection:
         """Connect to the host port that is assigned to a container port. Raises OSError."""
         host_port = self.ports.get(port)

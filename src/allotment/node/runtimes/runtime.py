@@ -17,12 +17,25 @@ from allotment.node.device_view import ContainerDevice
 Write = Callable[[bytes], Awaitable[None]]
 
 
+class Network(Protocol):
+    """The network of a cluster, for simulated containers. See :class:`~allotment.node.pod_network.PodNetwork`."""
+
+    def addresses(self, pod: Tree, host: str) -> list[str]:
+        """The addresses of a host."""
+        ...
+
+    async def open(self, pod: Tree, host: str, port: int) -> Connection:
+        """Connect to a port of a host."""
+        ...
+
+
 class Sandbox(NamedTuple):
     """The input for one run of a container, with the manifest's references resolved.
 
     ``words``: command and arguments; empty for the image's own. ``environment``: the manifest's variables. ``edits``:
     the CDI edits, merged in the order of the device ids; they override the environment. ``mounts``: host paths of
-    volumes by mount path. ``volumes``: the same in memory, for simulated containers.
+    volumes by mount path. ``volumes``: the same in memory, and ``network``, for
+    simulated containers.
     """
 
     pod: Tree
@@ -34,6 +47,7 @@ class Sandbox(NamedTuple):
     pod_ip: str
     mounts: Mapping[str, Path] = {}
     volumes: Mapping[str, MountedVolume] = {}
+    network: Network | None = None
 
 
 class NotStarted(Exception):
@@ -83,6 +97,10 @@ class Running(Protocol):
 
     async def feed(self, data: bytes) -> None:
         """Write to the standard input of its command; empty data closes it. Only simulated containers have one."""
+        ...
+
+    async def written(self, path: str) -> bytes:
+        """The content of a file that its command wrote; empty if there is none, or if files are not simulated."""
         ...
 
     async def connect(self, port: int) -> Connection:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from allotment.cluster.clock import Clock
@@ -23,7 +24,7 @@ from allotment.node.programs.execution import execute
 from allotment.node.programs.vendor_tools import default_device_nodes
 from allotment.node.runtimes.demo_application import ABSENT, demo, is_demo
 from allotment.node.runtimes.runtime import Sandbox, Write
-from allotment.node.runtimes.simulated_http import SimulatedHttpConnection, fixed_answer
+from allotment.node.runtimes.simulated_http import Answer, Application, SimulatedHttpConnection, fixed_answer
 from allotment.node.shell_language.arithmetic import whole
 from allotment.node.shell_language.process import MISUSED, NOT_FOUND, Process, ShellFault
 from allotment.node.shell_language.streams import Input, Streams
@@ -79,6 +80,8 @@ class SimulatedContainer:
         self._inside = ContainerView(
             sandbox.pod["metadata"]["name"], sandbox.devices, clock, nodes=nodes,
             user=user_of(sandbox.pod, sandbox.spec),
+            network=partial(sandbox.network.open, sandbox.pod) if sandbox.network is not None else None,
+            addresses=partial(sandbox.network.addresses, sandbox.pod) if sandbox.network is not None else None,
         )  # fmt: skip
         self._clock = clock
         self._ended_by = _KILLED
@@ -134,6 +137,15 @@ class SimulatedContainer:
         """Write to the standard input of the container's command; empty data closes it."""
         await self._input.put(data)
 
+    async def written(self, path: str) -> bytes:
+        """The content of a file that a command in the container wrote; empty if there is none."""
+        if self._files is None:
+            return b""
+        try:
+            return await self._files.contents(path)
+        except OSError:
+            return b""
+
     async def connect(self, port: int) -> SimulatedHttpConnection:
         """Connect to a port that the container declares or is probed at; to any if it declares none."""
         spec, pod = self._sandbox.spec, self._sandbox.pod
@@ -144,7 +156,20 @@ class SimulatedContainer:
         text = f"pod: {pod['metadata']['name']}\nnode: {pod['spec'].get('nodeName')}\ndevices: {titles}\n"
         if self._demo is None and is_demo(spec.get("image", "")):
             text += ABSENT
-        return SimulatedHttpConnection(self._demo or fixed_answer(text))
+        return SimulatedHttpConnection(self._demo or self._pages(text))
+
+    def _pages(self, text: str) -> Application:
+        """The same page on every path, except for a known file of the image that was removed."""
+        page = fixed_answer(text)
+
+        async def answer(path: str) -> Answer:
+            file = path.partition("?")[0]
+            if file in known_files(self._sandbox.spec.get("image", "")) and self._files is not None:
+                if await self._files.find(file) is None:
+                    return Answer(404, "text/plain; charset=utf-8", b"404 page not found\n")
+            return await page(path)
+
+        return answer
 
     # --- the application ------------------------------------------------------------------------------------------
 
@@ -178,9 +203,11 @@ class SimulatedContainer:
     def _opened(self) -> ContainerFiles:
         """The container's files, created when a command first runs."""
         if self._files is None:
-            sandbox, name = self._sandbox, self._inside.hostname
-            context = sandbox.spec.get("securityContext") or {}
+            sandbox, name, spec = self._sandbox, self._inside.hostname, self._sandbox.spec
+            context = spec.get("securityContext") or {}
             files = {
+                spec.get("terminationMessagePath") or "/dev/termination-log": "",
+                **known_files(spec.get("image", "")),
                 "/etc/hostname": f"{name}\n", "/etc/hosts": f"127.0.0.1\tlocalhost\n{sandbox.pod_ip}\t{name}\n",
                 "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "/etc/group": "root:x:0:\n",
             }  # fmt: skip
@@ -240,6 +267,14 @@ def _runs_forever(pod: Tree, name: str) -> bool:
 
 def _titles(sandbox: Sandbox) -> Iterator[str]:
     return (f"{device.product} ({device.pool}/{device.name})" for device in sandbox.devices)
+
+
+def known_files(image: str) -> Mapping[str, str]:
+    """Files that are known to be in an image: those of Kubernetes' test image, which its tests move away."""
+    return _AGNHOST_FILES if image.rpartition("/")[2].startswith("agnhost:") else {}
+
+
+_AGNHOST_FILES: Final[Mapping[str, str]] = {"/localhost.crt": "", "/localhost.key": ""}
 
 
 def _variables(entries: Sequence[str]) -> Iterator[tuple[str, str]]:
