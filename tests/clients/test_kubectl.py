@@ -245,7 +245,7 @@ def test_scale_and_rollout(kubectl: Run, namespace: str) -> None:
     assert kubectl(*ns, "get", "deployment", "web", "-o", image).out == "nginx:1"
 
 
-def test_logs_follow_and_exec(kubectl: Run, namespace: str, lab: Lab) -> None:
+def test_logs_follow_exec_copy_and_debug(kubectl: Run, namespace: str, lab: Lab, tmp_path: Path) -> None:
     ns = ("-n", namespace)
     apply(kubectl, namespace, TEMPLATE)
     apply(kubectl, namespace, POD)
@@ -257,6 +257,21 @@ def test_logs_follow_and_exec(kubectl: Run, namespace: str, lab: Lab) -> None:
     assert "GPU 0" in kubectl(*ns, "exec", "train", "--", "nvidia-smi", "-L").out
     failed = kubectl(*ns, "exec", "train", "--", "sh", "-c", "exit 3", fails=True)
     assert failed.code == 3
+    unknown = kubectl(*ns, "exec", "train", "--", "python", "train.py", fails=True)
+    assert (unknown.code, unknown.err.splitlines()[0]) == (127, "not simulated: python train.py")
+    given, returned = tmp_path / "given", tmp_path / "returned"
+    given.write_text("copied\n")
+    kubectl(*ns, "cp", str(given), "train:/tmp/a")
+    assert kubectl(*ns, "exec", "train", "--", "cat", "/tmp/a").out == "copied\n"
+    kubectl(*ns, "cp", "train:/tmp/a", str(returned))
+    assert returned.read_text() == "copied\n"
+    debug = ("debug", "-i", "train", "--profile=general", "--image=busybox", "-c", "debugger", "--", "sh")
+    assert "debugged 2\n" in kubectl(*ns, *debug, input="echo debugged $((1+1))\nexit\n").out
+    resources = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "9999"}}}]}
+    refused = kubectl(
+        *ns, "patch", "pod", "train", "--subresource=resize", "-p", json.dumps({"spec": resources}), fails=True
+    )  # fmt: skip
+    assert refused.code == 1
 
 
 def test_port_forward_to_pod_and_service(kubectl: Run, namespace: str, lab: Lab) -> None:
@@ -316,9 +331,14 @@ def test_events(kubectl: Run, namespace: str) -> None:
     assert "ScalingReplicaSet" in kubectl("-n", namespace, "events", "--for", "deployment/web").out
 
 
-def test_top_reports_missing_metrics(kubectl: Run) -> None:
-    refused = kubectl("top", "nodes", fails=True)
-    assert (refused.code, refused.err.strip()) == (1, "error: Metrics API not available")
+def test_top_shows_the_stated_usage(kubectl: Run, namespace: str) -> None:
+    apply(kubectl, namespace, DEPLOYMENT)
+    kubectl("-n", namespace, "rollout", "status", "deployment/web")
+    usage = "allotment.dev/usage=cpu=250m,memory=64Mi"
+    kubectl("-n", namespace, "annotate", "pods", "-l", "app=web", usage)
+    pods = kubectl("-n", namespace, "top", "pods", "--no-headers").out.splitlines()
+    assert [line.split()[1:] for line in pods] == [["250m", "64Mi"]] * 2
+    assert "%" in kubectl("top", "nodes").out
 
 
 def test_nodes_are_cordoned_and_drained(kubectl: Run, namespace: str) -> None:

@@ -21,6 +21,8 @@ from tests.vectors.apiserver.recorded_servers import RecordedServer, recorded_se
 _ACCEPT: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 #: Groups that a lab does not have: it does not aggregate other API servers.
 _NOT_SERVED: Final = frozenset({"apiregistration.k8s.io"})
+#: Groups that only a lab has: it serves the API of metrics-server itself.
+_ADDED: Final = frozenset({"metrics.k8s.io"})
 #: Differences on purpose: a lab has no component statuses, which are deprecated, and no HTTP proxy to pods and nodes.
 _DIFFERENT: Final = (
     "missing: v1 componentstatuses",
@@ -53,7 +55,7 @@ def discovered(tree: Tree) -> dict[str, Served]:
     found: dict[str, Served] = {}
     for group in tree["items"]:
         name = (group.get("metadata") or {}).get("name") or ""
-        if name in _NOT_SERVED:
+        if name in _NOT_SERVED | _ADDED:
             continue
         for version in group["versions"]:
             for entry in version.get("resources") or ():
