@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from tests import preload
 
 _SOURCE: Final = Path(__file__).with_name("recorder.c")
 _HEAD: Final = struct.Struct("<cHHIQQ")
@@ -34,20 +35,14 @@ class Operation(NamedTuple):
 
 def compiled(folder: Path) -> Path | None:
     """Compile the recorder; None if there is no C compiler, or the system is not Linux."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None or sys.platform != "linux":
-        return None
-    library = folder / "recorder.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), str(_SOURCE), "-ldl"]
-    subprocess.run([*command, "-lpthread"], check=True)
-    return library
+    return preload.compiled(_SOURCE, folder)
 
 
 def record(library: Path, module: str, folder: Path, log: Path, *arguments: str) -> list[Operation]:
     """Run ``python -m module folder …``; return what it did in the folder, which must be empty."""
     environment = os.environ | {
         "LD_PRELOAD": str(library), "POWER_CUT_FOLDER": str(folder), "POWER_CUT_LOG": str(log),
-        "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": os.pathsep.join((str(_ROOT), *sys.path[1:])), "PYTHONUNBUFFERED": "1",
     }  # fmt: skip
     command = [sys.executable, "-m", module, str(folder), *arguments]
     result = subprocess.run(command, env=environment, cwd=_ROOT, stdout=subprocess.PIPE, check=False)

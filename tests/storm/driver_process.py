@@ -25,6 +25,7 @@ from allotment.drivers.preparation.node_driver import NodeDriver
 from allotment.fleet.hardware import hardware
 from allotment.fleet.modes import DynamicMig
 from allotment.fleet.nvidia import gpus_of
+from tests.storm.driver_faults import FAULTS
 from tests.unit.cluster.memory import MemoryClient
 
 NODE = "n1"
@@ -86,8 +87,10 @@ def machine(folder: Path | None, faults: FaultInjector | None = None) -> Simulat
     return SimulatedHardware(gpus, folder, name=NODE, faults=faults, latency=LATENCY)
 
 
-def serve(pipe: Connection, folder: Path, die_at: int) -> None:
-    """Run the driver: report when it has recovered, then answer calls until killed."""
+def serve(pipe: Connection, folder: Path, die_at: int, fault: str = "") -> None:
+    """Run the driver: report when it has recovered, then answer calls until killed. ``fault``: one to plant."""
+    if fault:
+        FAULTS[fault].plant()
     asyncio.run(_serve(pipe, folder, KillSwitch(die_at)))
 
 

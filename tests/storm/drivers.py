@@ -28,6 +28,7 @@ from allotment.fleet.modes import DynamicMig
 from allotment.kubelet_plugin.messages import ClaimRef, PrepareResult
 from allotment.model.resource import Device
 from allotment.model.trees import Tree
+from tests.storm.driver_faults import FAULTS
 from tests.storm.driver_process import NODE, machine, serve
 
 _DRIVER = "gpu.nvidia.com"
@@ -63,8 +64,9 @@ class _Claim:
 class Storm:
     """The kubelet, and the checks."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, fault: str = "") -> None:
         self.folder = folder
+        self.fault = fault
         self.random = Random(seed)
         self.hardware = machine(folder / "hardware")
         self.first = msgspec.to_builtins(self.hardware.snapshot().cards)
@@ -88,7 +90,7 @@ class Storm:
         near, far = self.context.Pipe()
         # Half of the kills are at a counted step, so that none is too short to be hit; half come from outside.
         die_at = 0 if last or self.random.random() < 0.5 else self.random.randint(1, 60)
-        process = self.context.Process(target=serve, args=(far, self.folder, die_at), daemon=True)
+        process = self.context.Process(target=serve, args=(far, self.folder, die_at, self.fault), daemon=True)
         process.start()
         far.close()
         try:
@@ -300,11 +302,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.storm.drivers", description=__doc__)
     parser.add_argument("--cycles", type=int, default=200, help="how often the driver is killed (%(default)s)")
     parser.add_argument("--seed", type=int, default=Random().getrandbits(32), help="random seed")
+    parser.add_argument("--fault", choices=list(FAULTS), default="", help="plant a fault, which must be noticed")
     arguments = parser.parse_args()
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="al-") as folder:
         try:
-            outcome = Storm(Path(folder), arguments.seed).run(arguments.cycles)
+            outcome = Storm(Path(folder), arguments.seed, arguments.fault).run(arguments.cycles)
         except InvariantViolated as error:
             sys.stderr.write(f"BROKEN after seed {arguments.seed}: {error}\n")
             return 1

@@ -30,6 +30,8 @@ class Ledger:
         self.known: dict[Key, ObjectState] = {}
         self.acknowledged = 0
         self.unanswered = 0
+        #: The newest revision in an answer.
+        self.revision = 0
 
     def creating(self, key: Key) -> None:
         """A create is sent."""
@@ -56,6 +58,14 @@ class Ledger:
     def deleted(self, key: Key) -> None:
         """The delete was acknowledged."""
         self.known[key] = self.known[key]._replace(may_exist=False)
+        self.acknowledged += 1
+
+    def answered(self, revision: str | None) -> None:
+        """A write was acknowledged with the revision of its object."""
+        self.revision = max(self.revision, int(revision or 0))
+
+    def held(self) -> None:
+        """A delete was acknowledged of an object whose finalizer keeps it."""
         self.acknowledged += 1
 
     def rejected(self, key: Key) -> None:

@@ -7,38 +7,45 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from allotment.lab.state import Register
 
 _NAME = "storm"
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0  # for machines under load
 
 
 class LabProcess:
-    """Starts and kills labs on one folder; ``url`` is the address of the current one. ``options``: those of ``up``."""
+    """Starts and kills labs on one folder; ``url`` is the address of the current one. ``options``: those of ``up``.
 
-    def __init__(self, folder: Path, fleet: str, options: Sequence[str] = ("--http",)) -> None:
+    ``module``: the program to start, with the arguments of ``allot``.
+    """
+
+    def __init__(
+        self, folder: Path, fleet: str, options: Sequence[str] = ("--http",), *, module: str = "allotment.cli.main"
+    ) -> None:
         self.folder = folder
         self.log = folder / "output.log"
         self.url = ""
         self.kubeconfig = folder / "config"
+        self._module = module
         self._arguments = ["--fleet", fleet, *options]
         self._process: subprocess.Popen[bytes] | None = None
         self._register = Register(folder / "state" / "allotment")
 
-    def start(self) -> float:
-        """Start a lab; return the seconds until it was ready."""
+    def start(self, environment: Mapping[str, str] = MappingProxyType({})) -> float:
+        """Start a lab; return the seconds until it was ready. ``environment``: variables to add."""
         start_time = time.monotonic()
         command = [
-            sys.executable, "-m", "allotment.cli.main", "--debug", "up", "--name", _NAME,
+            sys.executable, "-m", self._module, "--debug", "up", "--name", _NAME,
             "--data-dir", str(self.folder / "data"), "--kubeconfig", str(self.kubeconfig), *self._arguments,
         ]  # fmt: skip
-        environment = os.environ | {"XDG_STATE_HOME": str(self.folder / "state")}
+        variables = os.environ | {"XDG_STATE_HOME": str(self.folder / "state")} | dict(environment)
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=variables
             )
         while True:
             status = self._register.status(_NAME)
@@ -51,6 +58,11 @@ class LabProcess:
                 self.kill()
                 raise RuntimeError(f"the lab was not ready after {_START_SECONDS:g} s:\n{self.tail()}")
             time.sleep(0.01)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """Kill it with SIGKILL."""

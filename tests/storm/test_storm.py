@@ -10,6 +10,7 @@ from allotment.model.trees import Tree
 from tests.storm import checks
 from tests.storm.checks import LabObjects
 from tests.storm.ledger import Ledger
+from tests.storm.mirror import Mirror
 from tests.storm.storm import storm
 
 
@@ -81,3 +82,42 @@ def test_wrong_allocations_and_claims_are_found() -> None:
         "pod stuck has a node and does not run",
         "pod unscheduled has neither a node nor a reason",
     ]
+
+
+def event(change: str, name: str, revision: int, uid: str = "1", **rest: object) -> Tree:
+    return {
+        "type": change,
+        "object": {"metadata": {"name": name, "uid": uid, "resourceVersion": str(revision)}, **rest},
+    }
+
+
+def errors(*events: Tree) -> list[str]:
+    """The errors of a watch with these events."""
+    mirror = Mirror("pods", "/pods", lambda: None)
+    for given in events:
+        mirror.apply(given)
+    return [error.removeprefix("watch of pods: ") for error in mirror.errors]
+
+
+def test_events_that_were_lost_or_repeated_are_reported() -> None:
+    added, deleted = event("ADDED", "a", 2), event("DELETED", "a", 4)
+    assert errors(added, event("MODIFIED", "a", 3), deleted, event("ADDED", "a", 5)) == []
+    assert errors(event("MODIFIED", "a", 3)) == ["a was modified, and it did not exist"]
+    assert errors(deleted) == ["a was deleted, and it did not exist"]
+    assert errors(added, event("ADDED", "a", 5, uid="2")) == ["a was added, and it existed"]
+    assert errors(added, event("MODIFIED", "a", 5, uid="2")) == ["a was 1, now it is 2"]
+    assert errors(added, event("MODIFIED", "a", 2)) == ["a has revision 2, after 2"]
+
+
+def test_an_allocated_claim_without_a_finalizer_is_reported() -> None:
+    allocated = event("ADDED", "c", 2, kind="ResourceClaim", status={"allocation": {}})
+    assert errors(allocated) == ["c is allocated and has no finalizer"]
+    allocated["object"]["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+    assert errors(allocated) == []
+    assert errors(allocated, {**allocated, "type": "DELETED"})[-1] == "c was deleted while it was allocated"
+
+
+def test_a_watch_that_is_too_old_lists_again() -> None:
+    expired: Tree = {"type": "ERROR", "object": {"code": 410, "message": "too old resource version: 2 (9)"}}
+    assert errors(event("ADDED", "a", 2), expired) == []
+    assert errors({"type": "ERROR", "object": {"code": 500, "message": "x"}}) == ["the watch ended with x"]
