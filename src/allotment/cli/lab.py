@@ -56,7 +56,7 @@ def _folder(arguments: Namespace) -> DataFolder:
     name = checked_name(arguments.name)
     folder, register = default_data(name), Register()
     status = register.status(name) if register.runs(name) else None
-    if status is not None and status.data in (None, str(folder.path)):
+    if status is not None and status.data == str(folder.path):  # otherwise it is in memory, or elsewhere
         raise InputError(f"lab {name!r} is running", "stop it with allot down")
     return folder
 

@@ -79,7 +79,7 @@ def restore(source: Path, folder: DataFolder) -> Contents:
 
 def _files(folder: DataFolder) -> Mapping[str, Path]:
     """The files of a backup besides the database, by their names in it."""
-    files = {f"{_CERTIFICATES}/{path.name}": path for path in sorted(folder.certificates.iterdir()) if path.is_file()}
+    files = {path.relative_to(folder.path).as_posix(): path for path in folder.certificate_files()}
     fleet = folder.path / _FLEET
     return {**files, **({_FLEET: fleet} if fleet.exists() else {})}
 
@@ -97,17 +97,23 @@ def _extract(source: Path, target: Path) -> None:
     try:
         with tarfile.open(source, "r:gz") as archive:
             for member in archive:
-                folder, _, name = member.name.rpartition("/")
-                known = member.name in (_DATABASE, _FLEET) or (folder == _CERTIFICATES and name not in ("", ".", ".."))
-                if not known or not member.isreg() or member.size > _MAX_BYTES:
+                if not _is_known(member.name) or not member.isreg() or member.size > _MAX_BYTES:
                     raise InputError(f"{source} is not a backup of a lab: it contains {member.name!r}")
                 content = archive.extractfile(member)
                 assert content is not None  # it is a regular file
+                private.make_folder((target / member.name).parent)
                 atomic_write.create(target / member.name, content.read())
     except (tarfile.TarError, EOFError, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
         raise InputError(f"{source} is not a backup of a lab, or it is damaged: {error}") from None
+
+
+def _is_known(name: str) -> bool:
+    """Whether a backup can contain a file of this name."""
+    folder, *rest = name.split("/")
+    in_certificates = folder == _CERTIFICATES and bool(rest) and not {"", ".", ".."} & set(rest)
+    return name in (_DATABASE, _FLEET) or in_certificates
 
 
 def _restored_database(source: Path, path: Path) -> Salvaged:

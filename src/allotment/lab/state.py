@@ -128,7 +128,7 @@ class DataFolder:
 
     def unsafe(self) -> Iterator[str]:
         """Files that another user could have placed, each with the reason. Raises OSError."""
-        folders = (self.path, self.certificates)
+        folders = [self.path, *(Path(folder) for folder, _, _ in os.walk(self.certificates))]
         reasons = [(path, private.folder_problem(path)) for path in folders if path.is_dir()]
         if self.certificates.is_symlink():
             reasons.append((self.certificates, "it is a symbolic link"))
@@ -138,7 +138,13 @@ class DataFolder:
                 yield f"{path} is not safe for the data of a lab: {reason}"
 
     def _files(self) -> list[Path]:
-        return [*self.path.glob("lab.*"), *self.path.glob("fleet.json"), *self.certificates.glob("*")]
+        return [*self.path.glob("lab.*"), *self.path.glob("fleet.json"), *self.certificate_files()]
+
+    def certificate_files(self) -> Iterator[Path]:
+        """The files of the certificates, and links, which are not followed."""
+        for folder, folders, files in os.walk(self.certificates):
+            links = [name for name in folders if Path(folder, name).is_symlink()]
+            yield from (Path(folder, name) for name in sorted((*files, *links)))
 
     def _check_database(self) -> None:
         """Reject an empty database of a lab that has run: as a new cluster, it would hide the loss."""

@@ -45,3 +45,15 @@ def test_a_running_lab_is_not_touched(words: list[str], tmp_path: Path, capsys: 
         assert main(["lab", *words]) == 2
     assert "lab 'default' is running" in capsys.readouterr().err
     assert not folder.exists()
+
+
+def test_data_are_checked_while_a_lab_of_the_name_is_in_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data" / "allotment" / "labs" / "default"
+    objects(folder)
+    register = Register()
+    with register.hold("default"):
+        register.write(Status("default", 1, "u", "c", "k", "2026-01-01T00:00:00Z", "1"))
+        assert main(["lab", "check"]) == 0
+    assert "No problem found" in capsys.readouterr().out

@@ -29,7 +29,7 @@ def test_a_restored_lab_has_the_objects_and_the_keys(original: Path, tmp_path: P
     database = report(restored).database
     assert database is not None
     assert database.revision == saved.revision + REVISION_STEP
-    for name in ("accounts.key", "ca.crt", "ca.key", "token"):
+    for name in ("accounts.key", "ca.crt", "ca.key", "token", "front-proxy/ca.key"):
         assert (restored / "pki" / name).read_bytes() == (original / "pki" / name).read_bytes()
     files = [path for path in restored.rglob("*") if path.is_file()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
@@ -79,6 +79,8 @@ def archive(*members: tuple[str, bytes, bytes]) -> bytes:
         (archive(("/tmp/escaped", tarfile.REGTYPE, b"x")), "it contains '/tmp/escaped'"),
         (archive(("pki/../escaped", tarfile.REGTYPE, b"x")), "it contains 'pki/../escaped'"),
         (archive(("pki/..", tarfile.REGTYPE, b"x")), "it contains 'pki/..'"),
+        (archive(("pki/front-proxy/../../../escaped", tarfile.REGTYPE, b"x")), "/escaped'"),
+        (archive(("pki", tarfile.REGTYPE, b"x")), "it contains 'pki'"),
         (archive(("pki/token", tarfile.SYMTYPE, b"")), "it contains 'pki/token'"),
         (archive(("lab.log", tarfile.REGTYPE, b"x")), "it contains 'lab.log'"),
     ],

@@ -129,6 +129,7 @@ def test_a_damaged_service_account_key_is_rejected(tmp_path: Path, content: byte
         ("fleet.json", "it is a symbolic link"),
         ("pki", "it is a symbolic link"),
         ("pki/admin.token", "it is a symbolic link"),
+        ("pki/front-proxy/ca.key", "it is a symbolic link"),
     ],
 )
 def test_links_in_the_data_folder_are_rejected(tmp_path: Path, name: str, problem: str) -> None:
@@ -139,7 +140,7 @@ def test_links_in_the_data_folder_are_rejected(tmp_path: Path, name: str, proble
         folder.mkdir()
     else:
         victim.write_text("mine")
-        (folder / "pki").mkdir(parents=True)
+        (folder / "pki" / "front-proxy").mkdir(parents=True)
     victim.chmod(0o755)
     (folder / name).symlink_to(victim)
     assert problem in refused(folder)
@@ -153,9 +154,18 @@ def test_a_link_to_the_data_folder_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "pki").is_dir()
 
 
-@pytest.mark.parametrize("folder", ["data", "data/pki"])
+def test_a_lab_starts_again_with_its_own_files(tmp_path: Path) -> None:
+    async def start() -> None:
+        async with running(Settings(fleet=(), data=DataFolder(tmp_path))):
+            pass
+
+    asyncio.run(start())
+    asyncio.run(start())
+
+
+@pytest.mark.parametrize("folder", ["data", "data/pki", "data/pki/front-proxy"])
 def test_a_data_folder_that_all_users_can_write_to_is_rejected(tmp_path: Path, folder: str) -> None:
-    (tmp_path / "data" / "pki").mkdir(parents=True)
+    (tmp_path / "data" / "pki" / "front-proxy").mkdir(parents=True)
     (tmp_path / folder).chmod(0o1777)
     assert "all users can write to it" in refused(tmp_path / "data")
 
