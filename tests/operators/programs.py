@@ -30,7 +30,6 @@ MODULES: Final[Mapping[str, OperatorModule]] = {
         "github.com/cert-manager/cert-manager", "v1.21.2", "h1:UWgoYM+KLNtRlqmoWOKjKBOBUPVHeepQ6/ac3ERJW68="
     ),
     "jobset": OperatorModule("sigs.k8s.io/jobset", "v0.11.1", "h1:WgLEBnXTeX+4MxfVkIbfm4jIVgjvIY6Jfaei2okxKNk="),
-    "kueue": OperatorModule("sigs.k8s.io/kueue", "v0.17.0", "h1:7hzb38M4eKGzYW+CFv2s1L+swzzacUCHOCXxZmAV90I="),
     "lws": OperatorModule("sigs.k8s.io/lws", "v0.8.0", "h1:DdhJ8QabwTfWgbgaHH2gdf8twliioHaoSfmDXRYEVU0="),
     "scheduler-plugins": OperatorModule(
         "sigs.k8s.io/scheduler-plugins", "v0.34.1-devel", "h1:tT0/rFgjM7+VVDTKkcjA/XxhpYgRyq+RV0P7QW1Pxvo="
@@ -39,8 +38,10 @@ MODULES: Final[Mapping[str, OperatorModule]] = {
         "github.com/kubeflow/spark-operator/v2", "v2.5.0", "h1:NNgTHgQMbrGZSFJtprjssdtCaL/qlYYQY1EyXuRaP78="
     ),
 }
+#: The time limit of a test that may have to build a program first.
+BUILD_SECONDS: Final = 3600.0
 #: The package of each operator.
-_PACKAGES: Final[Mapping[str, str]] = {"jobset": ".", "kueue": "./cmd/kueue", "lws": "./cmd"}
+_PACKAGES: Final[Mapping[str, str]] = {"jobset": ".", "lws": "./cmd"}
 
 
 def source_folder(name: str) -> Path:

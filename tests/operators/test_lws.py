@@ -11,6 +11,9 @@ import allotment
 from allotment.lab.manifests import NotApplied
 from allotment.model.trees import Tree
 from tests.operators.local_operator import Chart, LocalOperator, local_operator
+from tests.operators.programs import BUILD_SECONDS
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 
 CHART: Final = Chart(
     "lws", "lws-controller-manager", "lws-manager-config", "lws-webhook-server-cert", {"lws-webhook-service": 9443}

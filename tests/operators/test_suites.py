@@ -10,7 +10,7 @@ import pytest
 
 from allotment.cli.main import main
 from tests.operators.ginkgo import run_suite
-from tests.operators.programs import source_folder, suite_program
+from tests.operators.programs import BUILD_SECONDS, source_folder, suite_program
 
 _SECONDS: Final = 1200.0
 #: It completes the Jobs that exist, without waiting for those of the new JobSet; on a real API server it fails in one
@@ -45,7 +45,7 @@ SUITES: Final[Mapping[str, Suite]] = {
 }
 
 
-@pytest.mark.timeout(_SECONDS + 1800)  # with the build
+@pytest.mark.timeout(BUILD_SECONDS + _SECONDS)
 @pytest.mark.parametrize("name", SUITES)
 def test_the_suite_passes(name: str, tmp_path: Path) -> None:
     suite = SUITES[name]
