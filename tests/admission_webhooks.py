@@ -169,7 +169,7 @@ _CONDITIONS: Final = {
     "user": "request.userInfo.username == 'admin' && authorizer.group('').resource('secrets').check('get').allowed()",
 }  # fmt: skip
 
-CASES: Final[tuple[Case, ...]] = (
+_CASES: Final[tuple[Case, ...]] = (
     Case("allowed", [_validating(answer())], [_POST]),
     Case("denied", [_validating(answer(allowed=False, status=_DENIED))], [_POST]),
     Case("denied-without-status", [_validating(answer(allowed=False))], [_POST]),
@@ -285,3 +285,5 @@ CASES: Final[tuple[Case, ...]] = (
     Case("status-of-namespace", [_validating(answer(), rules=[rule("namespaces", "namespaces/*")])],
          [Step("PATCH", "/api/v1/namespaces/{}", {"metadata": {"labels": {"a": "b"}}}, _MERGE)]),
 )  # fmt: skip
+#: Other tests on the same server have cases with the same names.
+CASES: Final = tuple(case._replace(name=f"webhook-{case.name}") for case in _CASES)

@@ -118,7 +118,7 @@ _ARGUMENTS: Final = _SIDECAR.replace("image: 'proxy:1'", "args: ['-v']")
 _SCALED: Final = (*_CREATE, ("PATCH", f"{_DEPLOYMENTS}/web/scale", {"spec": {"replicas": 2}}))
 _PARAMS: Final = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
 
-CASES: Final = (
+_CASES: Final = (
     Case("applied", [Policy([_label("added")])], [
         ("POST", _MAPS, MAP), ("PATCH", f"{_MAPS}/settings", {"data": {"b": "2"}}), ("PUT", f"{_MAPS}/settings", MAP),
     ]),
@@ -205,6 +205,8 @@ CASES: Final = (
          {"apiVersion": "example.com/v1", "kind": "Cron", "metadata": {"name": "x"}, "spec": {"other": 1}}),
     ]),
 )  # fmt: skip
+#: Other tests on the same server have cases with the same names.
+CASES: Final = tuple(case._replace(name=f"mutation-{case.name}") for case in _CASES)
 
 
 def essence(code: int, body: Tree) -> list[Any]:

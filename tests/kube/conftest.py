@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from bench.kube_programs import FOLDER, RELEASE, RELEASES, missing, programs, selected_release
-from bench.real_kube import ApiServer, plane
+from bench.real_kube import ApiServer, api_server, plane
 
 #: Time limit per test. On a loaded machine a control plane takes minutes to start.
 _SECONDS: Final = 900
@@ -53,6 +53,13 @@ def paths(release: str) -> dict[str, str]:
         lacking = ", ".join(missing(release=release))
         pytest.fail(f"{lacking} of {release} not found; `python -m tests.kube.binaries` builds them", pytrace=False)
     return found
+
+
+@pytest.fixture(scope="session")
+def admission_server(paths: dict[str, str]) -> Iterator[ApiServer]:
+    """kube-apiserver without controllers, for tests whose policies and webhooks apply to namespaces of their own."""
+    with api_server(paths, durable=False, authorization="RBAC") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -26,17 +25,13 @@ from tests.admission_policies import (
     invalid_mutation,
     invalid_policy,
 )
+from tests.parameter_permissions import AUTHOR, REQUESTS, SETUP
 from tests.polling import wait_until
+from tests.unit.apiserver.admission.test_parameter_permissions import answers
 from tests.unit.apiserver.admission.test_validating_policies import assert_answer
 from tests.unit.apiserver.served import Served
 
 pytestmark = pytest.mark.every_release
-
-
-@pytest.fixture(scope="module")
-def server(paths: dict[str, str]) -> Iterator[real_kube.ApiServer]:
-    with real_kube.api_server(paths, durable=False, authorization="RBAC") as running:
-        yield running
 
 
 async def _posted(served: Served, path: str, body: Tree) -> Tree:
@@ -44,7 +39,11 @@ async def _posted(served: Served, path: str, body: Tree) -> Tree:
     return dict(response.body)
 
 
-def test_the_same_policies_are_refused_with_the_same_messages(server: real_kube.ApiServer, release: str) -> None:
+def test_the_same_policies_are_refused_with_the_same_messages(
+    admission_server: real_kube.ApiServer, release: str
+) -> None:
+    server = admission_server
+
     async def scenario() -> None:
         served = Served(features=Features(release))
         bodies = [(POLICIES, invalid_policy(change)) for change in INVALID]
@@ -61,7 +60,8 @@ def test_the_same_policies_are_refused_with_the_same_messages(server: real_kube.
     asyncio.run(scenario())
 
 
-def test_the_same_requests_are_denied_with_the_same_messages(server: real_kube.ApiServer) -> None:
+def test_the_same_requests_are_denied_with_the_same_messages(admission_server: real_kube.ApiServer) -> None:
+    server = admission_server
     for case in CASES:
         assert server.send_request("POST", "/api/v1/namespaces", {"metadata": {"name": case.name}})[0] == 201
         for path, body in case.existing:
@@ -78,3 +78,22 @@ def test_the_same_requests_are_denied_with_the_same_messages(server: real_kube.A
     for case in CASES:
         code, response = server.send_request(case.method, case.path.format(case.name), case.body)
         assert_answer(case, code, response)
+
+
+def test_the_same_parameters_must_be_readable(admission_server: real_kube.ApiServer, release: str) -> None:
+    server = admission_server
+
+    async def of_lab() -> list[Tree]:
+        served = Served(features=Features(release))
+        found = await answers(served)
+        await served.store.close()
+        return found
+
+    for path, body in SETUP:
+        code, response = server.send_request("POST", path, body)
+        assert code == 201, response
+    for index, ((path, spec), expected) in enumerate(zip(REQUESTS, asyncio.run(of_lab()), strict=True)):
+        body = {"metadata": {"name": f"new-{index}"}, "spec": spec}
+        code, response = server.send_request("POST", path, body, headers=AUTHOR)
+        assert code == expected.get("code", 201)
+        assert response.get("message") == expected.get("message")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,14 +20,8 @@ from tests.webhook_server import WebhookServer, webhook_server
 pytestmark = pytest.mark.every_release
 
 #: A case whose webhooks deny all requests: once they are called, those of the other cases are, too.
-_LAST: Final = "zz-last"
+_LAST: Final = "webhook-last"
 _PROBE: Final = {"metadata": {"name": "probe"}}
-
-
-@pytest.fixture(scope="module")
-def server(paths: dict[str, str]) -> Iterator[real_kube.ApiServer]:
-    with real_kube.api_server(paths, durable=False, authorization="RBAC") as running:
-        yield running
 
 
 def _answer(server: real_kube.ApiServer, case: Case, step: Step) -> Any:
@@ -81,7 +74,8 @@ async def _on_lab(release: str, webhooks: WebhookServer) -> list[Run]:
     return runs
 
 
-def test_webhooks_get_the_same_reviews(server: real_kube.ApiServer, release: str, tmp_path: Path) -> None:
+def test_webhooks_get_the_same_reviews(admission_server: real_kube.ApiServer, release: str, tmp_path: Path) -> None:
+    server = admission_server
     with webhook_server(tmp_path) as webhooks:
         of_lab = asyncio.run(_on_lab(release, webhooks))
         _configure(server, webhooks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,13 +19,7 @@ pytestmark = pytest.mark.every_release
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _AGENT = {"User-Agent": "test/1.0"}
 #: Policies become active together, so the others are if this one is; it is created last.
-_LAST = Case("last", [Policy([apply("Object{metadata: Object.metadata{labels: {'is': 'active'}}}")])])
-
-
-@pytest.fixture(scope="module")
-def server(paths: dict[str, str]) -> Iterator[real_kube.ApiServer]:
-    with real_kube.api_server(paths, durable=False, authorization="RBAC") as running:
-        yield running
+_LAST = Case("mutation-last", [Policy([apply("Object{metadata: Object.metadata{labels: {'is': 'active'}}}")])])
 
 
 async def _on_lab(release: str) -> list[list[tuple[int, Tree]]]:
@@ -37,7 +30,8 @@ async def _on_lab(release: str) -> list[list[tuple[int, Tree]]]:
     return found
 
 
-def test_the_same_requests_are_changed(server: real_kube.ApiServer, release: str) -> None:
+def test_the_same_requests_are_changed(admission_server: real_kube.ApiServer, release: str) -> None:
+    server = admission_server
     of_lab = asyncio.run(_on_lab(release))
     assert server.send_request("POST", _DEFINITIONS, DEFINITION)[0] == 201
     for case in (*CASES, _LAST):
@@ -60,6 +54,6 @@ def _is_active(server: real_kube.ApiServer) -> bool:
 
 def _is_custom_kind_active(server: real_kube.ApiServer) -> bool:
     """Whether the schema of the custom kind is known to the policies."""
-    case = next(case for case in CASES if case.name == "custom")
+    case = next(case for case in CASES if case.name == "mutation-custom")
     _, path, body = case.requests[0]
     return server.send_request("POST", f"{path.replace('{}', case.name)}?dryRun=All", body)[0] == 201

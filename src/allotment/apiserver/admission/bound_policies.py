@@ -34,7 +34,7 @@ class BoundPolicy(NamedTuple, Generic[Compiled]):
     @property
     def fails(self) -> bool:
         """Whether an error denies the request."""
-        return self.tree["spec"].get("failurePolicy") != "Ignore"
+        return bool(self.tree["spec"].get("failurePolicy") != "Ignore")
 
 
 class Evaluation(NamedTuple, Generic[Compiled]):

@@ -7,6 +7,7 @@ from typing import Final
 from allotment.apiserver.admission.expressions import Compiler
 from allotment.apiserver.admission.match_rules import expression_errors, match_conditions, supported
 from allotment.apiserver.admission.mutation_types import OBJECT, PATCHES
+from allotment.apiserver.admission.parameter_permissions import binding_permissions, policy_permissions
 from allotment.apiserver.admission.policy_rules import (
     FAILURE_POLICIES,
     binding_errors,
@@ -22,6 +23,7 @@ from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString
 
+_POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
 #: Deletions change nothing that a policy could mutate.
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "UPDATE")
 #: The field of each patch type.
@@ -29,11 +31,11 @@ _PATCH_TYPES: Final = {"ApplyConfiguration": ("applyConfiguration", OBJECT), "JS
 
 
 def _policy(tree: Tree, write: Write) -> Errors:
-    return _policy_errors(tree, None, write)
+    return list(_policy_errors(tree, None, write)) or policy_permissions(tree["spec"], {}, write)
 
 
 def _policy_update(new: Tree, old: Tree, write: Write) -> Errors:
-    return _policy_errors(new, old, write)
+    return list(_policy_errors(new, old, write)) or policy_permissions(new["spec"], old["spec"], write)
 
 
 def _policy_errors(tree: Tree, old: Tree | None, write: Write) -> Errors:
@@ -96,19 +98,23 @@ def _mutation(mutation: Tree, path: str, compiler: Compiler) -> Errors:
 
 
 def _binding(tree: Tree, write: Write) -> Errors:
+    errors = list(_binding_errors(tree))
+    return errors or binding_permissions(tree["spec"], {}, write, _POLICIES, mutating=True)
+
+
+def _binding_errors(tree: Tree) -> Errors:
     spec = tree.get("spec") or {}
     yield from binding_errors(spec)
     yield from _operations(spec.get("matchResources"), "spec.matchResources")
 
 
 def _binding_update(new: Tree, old: Tree, write: Write) -> Errors:
-    return _binding(new, write)
+    errors = list(_binding_errors(new))
+    return errors or binding_permissions(new["spec"], old["spec"], write, _POLICIES, mutating=True)
 
 
 RULES: Final = {
-    "mutatingadmissionpolicies.admissionregistration.k8s.io": KindRules(
-        validate_create=_policy, validate_update=_policy_update, has_generation=True
-    ),
+    _POLICIES: KindRules(validate_create=_policy, validate_update=_policy_update, has_generation=True),
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": KindRules(
         validate_create=_binding, validate_update=_binding_update, has_generation=True
     ),

@@ -42,7 +42,9 @@ def decoded(tree: Tree, before: Tree, attributes: Attributes, version: str) -> S
     kind = attributes.kind
     if attributes.body_kind is not None:
         written, name = attributes.body_kind
-        return strict_decode(tree, written, name, shape_of(written, name), exact=True, previous=before)
+        body_shape = shape_of(written, name)
+        assert body_shape is not None, "bodies of requests are of known kinds"
+        return strict_decode(tree, written, name, body_shape, exact=True, previous=before)
     shape = shape_in(kind, version)
     return strict_decode(tree, api_version(kind, version), kind.kind, shape, exact=True, previous=before)
 

@@ -14,6 +14,7 @@ from allotment.apiserver.admission.match_rules import (
     qualified_name,
     supported,
 )
+from allotment.apiserver.admission.parameter_permissions import binding_permissions, policy_permissions
 from allotment.apiserver.kinds.field_validation import label_selector, service_name_problems
 from allotment.apiserver.kinds.kind import Errors, KindRules, Write
 from allotment.cel.checking import types
@@ -22,6 +23,7 @@ from allotment.model.validation import names
 from allotment.model.validation.errors import duplicate, forbidden, invalid, not_supported, required
 from allotment.model.validation.gotext import GoNamedString, GoStruct, size
 
+_POLICIES: Final = "validatingadmissionpolicies.admissionregistration.k8s.io"
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
@@ -42,11 +44,13 @@ _EXCLUSIVE: Final = "name and selector are mutually exclusive"
 
 
 def _policy(tree: Tree, write: Write) -> Errors:
-    return _policy_errors(tree, None, write)
+    return list(_policy_errors(tree, None, write)) or policy_permissions(tree["spec"], {}, write)
 
 
 def _policy_update(new: Tree, old: Tree, write: Write) -> Errors:
-    return () if write.subresource == "status" else _policy_errors(new, old, write)
+    if write.subresource == "status":
+        return ()
+    return list(_policy_errors(new, old, write)) or policy_permissions(new["spec"], old["spec"], write)
 
 
 def _policy_errors(tree: Tree, old: Tree | None, write: Write) -> Errors:
@@ -191,6 +195,10 @@ def _annotations(annotations: Sequence[Tree], policy: str, compiler: Compiler) -
 
 
 def _binding(tree: Tree, write: Write) -> Errors:
+    return list(_binding_errors(tree, write)) or binding_permissions(tree["spec"], {}, write, _POLICIES)
+
+
+def _binding_errors(tree: Tree, write: Write) -> Errors:
     spec = tree.get("spec") or {}
     yield from binding_errors(spec)
     actions = spec.get("validationActions") or ()
@@ -210,7 +218,7 @@ def _binding(tree: Tree, write: Write) -> Errors:
 
 
 def _binding_update(new: Tree, old: Tree, write: Write) -> Errors:
-    return _binding(new, write)
+    return list(_binding_errors(new, write)) or binding_permissions(new["spec"], old["spec"], write, _POLICIES)
 
 
 def binding_errors(spec: Tree) -> Errors:
@@ -244,9 +252,7 @@ def _parameter_reference(reference: Tree | None, path: str) -> Errors:
 
 
 RULES: Final = {
-    "validatingadmissionpolicies.admissionregistration.k8s.io": KindRules(
-        validate_create=_policy, validate_update=_policy_update, has_generation=True
-    ),
+    _POLICIES: KindRules(validate_create=_policy, validate_update=_policy_update, has_generation=True),
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": KindRules(
         validate_create=_binding, validate_update=_binding_update, has_generation=True
     ),

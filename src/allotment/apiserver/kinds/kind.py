@@ -225,8 +225,14 @@ class ServedKind(NamedTuple):
     stored_as: str = ""
     #: Computes the objects when they are read, for a kind that is not stored.
     computed: ComputeEntries | None = None
+    #: The getters of custom resources by version, which read objects in that version.
+    version_fields: Mapping[str, Mapping[str, Callable[[Tree], str]]] = {}
     #: Whether its definition is being deleted: objects can only be read, changed and deleted.
     is_terminating: bool = False
+
+    def fields_in(self, version: str) -> Mapping[str, Callable[[Tree], str]]:
+        """The getters for field selectors in a version."""
+        return self.version_fields.get(version, {}) if self.shapes else self.fields
 
     @property
     def listed_verbs(self) -> tuple[str, ...]:
