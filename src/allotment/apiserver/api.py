@@ -285,6 +285,8 @@ class Api:
     async def _list(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         query = parse_query(request.query)
         options = list_options(query, watch=target.watch)
+        if kind.convert is not None and options.fields:
+            await self._convert_selected(kind, target)
         if options.watch:
             return self._watch(request, kind, target, options)
         if target.watch and target.name:
@@ -299,6 +301,11 @@ class Api:
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable(min(page.revision, self.store.revision))
         return Response(200, _HEADERS_BY_MEDIA[form.media], body)
+
+    async def _convert_selected(self, kind: ServedKind, target: ResourcePath) -> None:
+        """Have all objects converted whose fields a selector reads."""
+        entries = self.store.list(kind.store_bucket, target.namespace or None)
+        await convert_listed(self.outbound, kind, [entry.tree for entry in entries], target.version)
 
     async def _convert_page(self, kind: ServedKind, version: str, page: paging.Page) -> None:
         """Have a webhook convert what a list contains."""
@@ -318,12 +325,15 @@ class Api:
         headers = _PROTOBUF_STREAM_HEADERS if form.media == representation.PROTOBUF else _JSON
         selection = parse_selection(kind, target.version, options.labels, options.fields)
 
+        convert = partial(convert_read, self.outbound, kind, version=target.version)
+
         def stream() -> AsyncGenerator[bytes, None]:
             try:
-                watch = watching.Watch(self.store, kind.store_bucket, target.namespace or None, options, selection)
+                bucket, namespace = kind.store_bucket, target.namespace or None
+                watch = watching.Watch(self.store, bucket, namespace, options, selection, convert=convert)
             except StatusError as error:
                 return watching.error_stream(error.status, form)
-            lines, convert = self._event_encoder, partial(convert_read, self.outbound, kind, version=target.version)
+            lines = self._event_encoder
             return watching.chunks(watch, kind, target.version, form, lines, self.verbs.now, self.store, convert)
 
         if websockets.is_websocket(request):
@@ -442,6 +452,8 @@ class Api:
         options = delete_options(query, self._delete_options_body(request))
         chosen = list_options(query)
         selection = parse_selection(kind, target.version, chosen.labels, chosen.fields)
+        if kind.convert is not None and chosen.fields:
+            await self._convert_selected(kind, target)
         page = paging.page(self.store, kind.store_bucket, target.namespace or None, chosen, selection)
         warnings: list[str] = []
         operation = self._operation(request, user, kind, target, query, options.dry_run, warnings)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -128,6 +129,8 @@ class LocalClient:
         operation = self._operation(resource, namespace, "", "", False, "list", fields)
         kind, version = operation.kind, operation.version
         selection = parse_selection(kind, version, labels, fields)
+        if fields:
+            await self._convert(operation, self._api.store.list(kind.store_bucket, namespace or None))
         reader = readable(self._api.store, kind, self._api.verbs.now)
         page = paging.page(reader, kind.store_bucket, namespace or None, ListOptions(), selection)
         await self._wait_until_durable(page.revision)
@@ -143,6 +146,8 @@ class LocalClient:
         operation = self._operation(resource, namespace, "", "", False, "watch", fields)
         kind, version = operation.kind, operation.version
         selection = parse_selection(kind, version, labels, fields)
+        if fields:
+            await self._convert(operation, self._api.store.list(kind.store_bucket, namespace or None))
         options = ListOptions(revision=int(revision or 0), watch=True, bookmarks=True)
         watch = watching.Watch(
             self._api.store,
@@ -151,6 +156,7 @@ class LocalClient:
             options,
             selection,
             early=self._time_slice is not None,
+            convert=partial(convert_read, self._api.outbound, kind, version=version),
         )
         batches = watch.batches()
         try:

@@ -11,9 +11,10 @@ from allotment.apiserver.custom_resources.list_types import ABSENT, list_problem
 from allotment.apiserver.custom_resources.printer_columns import table_converter
 from allotment.apiserver.custom_resources.scale import scale_paths, scale_problems
 from allotment.apiserver.custom_resources.schema_validation import value_problems
-from allotment.apiserver.custom_resources.shapes import EMBEDDED_RESOURCE, object_shape
+from allotment.apiserver.custom_resources.shapes import object_shape
 from allotment.apiserver.custom_resources.validation_rules import RuleValidator
 from allotment.apiserver.kinds.kind import Convert, KindRules, ServedKind, Write
+from allotment.apiserver.kinds.schema_extensions import EMBEDDED_RESOURCE
 from allotment.model import DEFAULT_RELEASE
 from allotment.model.jsonpath import EvaluationError, Template, TemplateError, parse, text_of
 from allotment.model.trees import Tree
@@ -89,7 +90,7 @@ def kind_from_definition(definition: Tree, kube: str = DEFAULT_RELEASE) -> Serve
         verbs=_VERBS,
         rules=_rules(all_versions, convert),
         table=table_converter(first.get("additionalPrinterColumns") or []),
-        fields={name: getter for version in served for name, getter in _selectable_fields(version).items()},
+        version_fields={version["name"]: _selectable_fields(version) for version in served},
         shapes={name: object_shape(schema) for name, schema in schemas.items()},
         schemas={name: version.schema for name, version in versions.items()},
         unconditional_update=False,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, NoReturn
 
 from allotment.apiserver import api_errors
+from allotment.apiserver.conversion import in_version
 from allotment.apiserver.kinds.field_validation import path_segment_problems
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.apiserver.memo import memoized
@@ -90,7 +91,7 @@ def parse_selection(kind: ServedKind, version: str, labels: str, fields: str) ->
     fixed = {path: value for path, equal, value in terms if equal}
     return ObjectSelection(
         parse_labels(labels) if labels else (),
-        tuple((_reader(kind, path), equal, value) for path, equal, value in terms),
+        tuple((_reader(kind, version, path), equal, value) for path, equal, value in terms),
         fixed.get("metadata.name"),
         fixed.get("metadata.namespace"),
     )
@@ -315,7 +316,7 @@ def _unescaped(value: str, text: str) -> str:
 def _fields(kind: ServedKind, version: str, text: str) -> tuple[Term, ...]:
     terms = _split(text)
     for path, _, _ in terms:
-        if path not in kind.fields and path not in _ALWAYS:
+        if path not in kind.fields_in(version) and path not in _ALWAYS:
             raise api_errors.bad_request(_unknown(kind, version, path))
     return terms
 
@@ -343,5 +344,8 @@ def _namespace(tree: Tree) -> str:
 _ALWAYS: Final[Mapping[str, Callable[[Tree], str]]] = {"metadata.name": _name, "metadata.namespace": _namespace}
 
 
-def _reader(kind: ServedKind, path: str) -> Callable[[Tree], str]:
-    return _ALWAYS.get(path) or kind.fields[path]
+def _reader(kind: ServedKind, version: str, path: str) -> Callable[[Tree], str]:
+    if path in _ALWAYS:
+        return _ALWAYS[path]
+    getter = kind.fields_in(version)[path]
+    return getter if kind.convert is None else lambda tree: getter(in_version(kind, version, tree))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from allotment.apiserver import api_errors
@@ -47,13 +47,15 @@ class WatchEvent(NamedTuple):
 class Watch:
     """A watch of a resource. Iterate :meth:`batches`, then call :meth:`close`.
 
-    ``early``: deliver changes before they are durable, for clients that live in the store's process.
+    ``early``: deliver changes before they are durable, for clients that live in the store's process. ``convert``: has
+    objects converted to the version in which the selection reads their fields.
     """
 
     def __init__(
         self, store: Store, bucket: str, namespace: str | None, options: ListOptions, selection: ObjectSelection, *,
-        early: bool = False,
+        early: bool = False, convert: Callable[[Iterable[Tree]], Awaitable[None]] | None = None,
     ) -> None:  # fmt: skip
+        self._convert = convert if selection.fields else None
         self._store = store
         self._early = early
         self._namespace = namespace
@@ -128,6 +130,7 @@ class Watch:
             if changes is self._buffer:
                 self._buffer = []
             self._catching_up = iter(())
+            await self._prepare(changes)
             if events := self._events(changes):
                 yield events
                 continue
@@ -140,6 +143,12 @@ class Watch:
                 return
             if not await self._wait_for_change(min(left, bookmarks)) and options.bookmarks and loop.time() < end:
                 yield await self._bookmark()
+
+    async def _prepare(self, changes: Sequence[Change]) -> None:
+        """Have the objects of changes converted, if the selection needs it."""
+        if self._convert is not None and changes:
+            entries = (entry for change in changes for entry in (change.entry, change.previous) if entry is not None)
+            await self._convert([entry.tree for entry in entries])
 
     def _events(self, changes: list[Change]) -> list[WatchEvent]:
         delivered, selection = self._delivered, self._selection
@@ -181,6 +190,7 @@ class Watch:
         revision = self._store.revision
         await self._durable(revision)
         changes, self._buffer = self._buffer, []
+        await self._prepare(changes)
         events = self._events(changes)
         self._delivered = max(self._delivered, revision)
         return [*events, WatchEvent("BOOKMARK", _bookmark_entry(self._delivered, None))]
@@ -283,6 +293,9 @@ async def chunks(
                     chunk, size = [], 0
             if chunk:
                 yield b"".join(chunk)
+    except StatusError as error:  # a webhook that does not convert what the selection reads
+        async for line in error_stream(error.status, form):
+            yield line
     finally:
         watch.close()
         await batches.aclose()

@@ -301,3 +301,35 @@ def test_invalid_conversions_are_refused_as_by_kubernetes(conversion: Tree, fiel
         assert causes[f"spec.conversion.{field}"] == message
 
     asyncio.run(scenario())
+
+
+def test_field_selectors_read_the_version_of_their_path(tmp_path: Path) -> None:
+    async def scenario(server: WebhookServer) -> None:
+        async with served_with(server.config("/convert")) as served:
+            body = definition(server.config("/convert"))["spec"]
+            body["versions"][0]["selectableFields"] = [{"jsonPath": ".spec.hostPort"}]
+            body["versions"][1]["selectableFields"] = [{"jsonPath": ".spec.host"}, {"jsonPath": ".spec.port"}]
+            assert (await served.patch(f"{DEFINITIONS}/bars.x.io", {"spec": body})).code == 200
+            await served.post(V1, bar("v1", "a", hostPort="db:5432"))
+            await served.post(V2, bar("v2", "b", host="web"))
+
+            async def names(path: str) -> list[str]:
+                return [item["metadata"]["name"] for item in (await served.get(path)).body["items"]]
+
+            assert await names(f"{V1}?fieldSelector=spec.hostPort=db:5432") == ["a"]
+            assert await names(f"{V2}?fieldSelector=spec.host=web,spec.port=80") == ["b"]
+            refused = await served.get(f"{V2}?fieldSelector=spec.hostPort=x")
+            assert (refused.code, refused.message.endswith("field label not supported: spec.hostPort")) == (400, True)
+            listing = await served.client().list(Resource("x.io", "v2", "bars", "Bar", True), fields="spec.host=db")
+            assert [tree["metadata"]["name"] for tree in listing.items] == ["a"]
+
+            stream = await served.watch(f"{V2}?watch=true&resourceVersion=0&fieldSelector=spec.host=db")
+            await served.patch(f"{V2}/b", {"spec": {"host": "db"}})
+            await served.patch(f"{V1}/a", {"spec": {"hostPort": "web:5432"}})
+            seen = [(event["type"], event["object"]["metadata"]["name"]) for event in await events(stream, 3)]
+            assert seen == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+            assert (await served.delete(f"{V2}?fieldSelector=spec.host=web")).code == 200
+            assert await names(V1) == ["b"]
+
+    with webhook(tmp_path) as server:
+        asyncio.run(scenario(server))
