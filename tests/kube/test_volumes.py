@@ -42,13 +42,17 @@ def claim(name: str, size: str = "1Gi", *, storage_class: str | None = "", **spe
     return _CLAIMS, {"metadata": {"name": name}, "spec": spec}
 
 
+def _on(name: str) -> Tree:
+    rule = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}
+
+
 def volume(name: str, size: str = "1Gi", *, on: str = "", labels: Tree | None = None, **spec: Any) -> tuple[str, Tree]:
     spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, **spec}
     if not {"nfs", "local", "csi"} & set(spec):
         spec.setdefault("hostPath", {"path": "/srv"})
     if on:
-        rule = {"key": "kubernetes.io/hostname", "operator": "In", "values": [on]}
-        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}
+        spec["nodeAffinity"] = _on(on)
     return _VOLUMES, {"metadata": {"name": name, "labels": labels or {}}, "spec": spec}
 
 
@@ -127,18 +131,24 @@ PODS = (
         {"name": "s", "ephemeral": {"volumeClaimTemplate": {"spec": claim("", storage_class="missing")[1]["spec"]}}}
     ]),
 )  # fmt: skip
-#: Volumes whose claims are deleted, but for one which is itself deleted.
-RECLAIMED = {
-    name: volume(name, storageClassName=name, **spec)
-    for name, spec in {
-        "kept": {"persistentVolumeReclaimPolicy": "Retain"},
-        "removed": {"persistentVolumeReclaimPolicy": "Delete", "hostPath": {"path": _TEMPORARY}},
-        "not-removable": {"persistentVolumeReclaimPolicy": "Delete"},
-        "remote": {"persistentVolumeReclaimPolicy": "Delete", "nfs": {"server": "s", "path": "/p"}},
-        "not-recyclable": {"persistentVolumeReclaimPolicy": "Recycle", "on": "one", "local": {"path": "/p"}},
-        "lost": {},
-    }.items()
+_POLICIES: dict[str, Tree] = {
+    "kept": {"persistentVolumeReclaimPolicy": "Retain"},
+    "removed": {"persistentVolumeReclaimPolicy": "Delete", "hostPath": {"path": _TEMPORARY}},
+    "not-removable": {"persistentVolumeReclaimPolicy": "Delete"},
+    "remote": {"persistentVolumeReclaimPolicy": "Delete", "nfs": {"server": "s", "path": "/p"}},
+    "not-recyclable": {"persistentVolumeReclaimPolicy": "Recycle", "on": "one", "local": {"path": "/p"}},
+    "lost": {},
 }
+#: Volumes whose claims are deleted, but for one which is itself deleted.
+RECLAIMED = {name: volume(name, storageClassName=name, **spec) for name, spec in _POLICIES.items()}
+#: Requests that are refused once the claims are bound: methods, paths and bodies.
+REFUSED = (
+    ("POST", *volume("everywhere", local={"path": "/p"})),
+    ("POST", *volume("root", hostPath={"path": "/"}, persistentVolumeReclaimPolicy="Recycle")),
+    ("PATCH", f"{_VOLUMES}/on-three", {"spec": {"nodeAffinity": _on("four")}}),
+    ("PATCH", f"{_CLAIMS}/sized", {"spec": {"resources": {"requests": {"storage": "9Gi"}}}}),
+    ("PATCH", f"{_CLAIMS}/csi-1", {"spec": {"resources": {"requests": {"storage": "9Gi"}}}}),
+)
 
 
 async def scenario(send: Send) -> None:
@@ -188,7 +198,7 @@ async def until(read: Callable[[], Awaitable[dict[str, Any]]], expected: dict[st
 
 async def outcome(send: Send) -> dict[str, Any]:
     """The state of claims, volumes and pods, and the events of claims and volumes, by name."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"refused": [(await send(*request))["message"] for request in REFUSED]}
     for path in (_CLAIMS, _VOLUMES):
         for tree in (await send("GET", path, None))["items"]:
             about, spec, status = tree["metadata"], tree["spec"], tree["status"]
@@ -226,14 +236,19 @@ def lab_outcome(release: str) -> dict[str, Any]:
     return asyncio.run(in_lab())
 
 
+def _accepted(code: int, answer: Tree, request: tuple[str, str, Tree | None]) -> Tree:
+    """The answer, after a check that the request was accepted or is one of those that are refused."""
+    assert (code < 300) == (request not in REFUSED), answer
+    return dict(answer)
+
+
 def _to_lab(plane: Plane) -> Send:
     async def send(method: str, path: str, body: Tree | None) -> Tree:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         content = json.dumps(body).encode() if body is not None else b""
         answer = await plane.api(Request(method, path, "", {"content-type": kind}, content))
         assert isinstance(answer, Response)
-        assert answer.code < 300, answer.body
-        return dict(json.loads(answer.body))
+        return _accepted(answer.code, json.loads(answer.body), (method, path, body))
 
     return send
 
@@ -242,9 +257,7 @@ def test_volumes_are_bound_reclaimed_and_scheduled_as_in_kubernetes(
     kube: ApiServer, lab_outcome: dict[str, Any]
 ) -> None:
     async def send(method: str, path: str, body: Tree | None) -> Tree:
-        code, answer = await asyncio.to_thread(kube.send_request, method, path, body)
-        assert code < 300, answer
-        return answer
+        return _accepted(*await asyncio.to_thread(kube.send_request, method, path, body), (method, path, body))
 
     async def compare() -> None:
         await scenario(send)

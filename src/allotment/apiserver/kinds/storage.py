@@ -81,6 +81,10 @@ def _volume(tree: Tree, write: Write) -> Errors:
             selector = msgspec.convert({"nodeSelectorTerms": terms}, decodable(NodeSelector))
             yield from node_selector(selector, "spec.nodeAffinity.required")
     yield from _source(spec)
+    if spec.get("local") is not None and affinity is None:
+        yield required("spec.nodeAffinity", "Local volume requires node affinity")
+    if policy == "Recycle" and (spec.get("hostPath") or {}).get("path") == "/":
+        yield forbidden("spec.persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")
     if spec.get("storageClassName"):
         yield from names.subdomain(spec["storageClassName"], "spec.storageClassName")
     mode = spec.get("volumeMode")
@@ -137,6 +141,10 @@ def _volume_update(new: Tree, old: Tree, write: Write) -> Errors:
         yield forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
     if after.get("volumeMode") != before.get("volumeMode"):
         yield immutable("volumeMode", GoNamedString(after.get("volumeMode") or ""))
+    affinity = before.get("nodeAffinity")
+    if affinity is not None and after.get("nodeAffinity") != affinity:
+        text = "field is immutable, except for updating from beta label to GA"
+        yield invalid("nodeAffinity", after.get("nodeAffinity"), text)
 
 
 # --- classes ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What happens to volumes whose claims are gone: they are kept, deleted or recycled, as their policy states."""
+"""Reclaiming of volumes whose claims are gone: they are kept, deleted or recycled, as their policy states."""
 
 from __future__ import annotations
 
