@@ -24,7 +24,7 @@ from allotment.model import pod_groups
 from allotment.model.core import Node, Pod
 from allotment.model.resource import ResourceClaim, ResourceSlice
 from allotment.model.trees import Tree
-from allotment.node import checkpoint
+from allotment.node import checkpoint, kubelet_api
 from allotment.node.checkpoint import CorruptCheckpoint
 from allotment.node.claims import NodeClaims
 from allotment.node.container_files import Directory
@@ -36,7 +36,8 @@ from allotment.node.node_config import Machine
 from allotment.node.plugins import Plugins
 from allotment.node.pod_lifecycle import PodRun
 from allotment.node.pod_mounts import PersistentVolumes
-from allotment.node.runtimes.runtime import Runtime
+from allotment.node.pod_network import PodNetwork
+from allotment.node.runtimes.runtime import Connection, Runtime
 from allotment.node.sandbox_builder import NodeContext, address_of
 
 #: Seconds between two cleanups of claims of deleted pods.
@@ -89,6 +90,7 @@ class Agent:
         self._on_node: dict[str, set[str]] = {}
         self._node_contexts: dict[str, tuple[Machine, NodeContext]] = {}
         self._last_ip: dict[str, int] = {}
+        self._network = PodNetwork(self._all_pods, self._services_of, self._connect)
         #: The files of nodes that simulated containers see in ``hostPath`` volumes.
         self._host_files: dict[str, Directory] = {}
         #: Tasks of pods that are terminating after their deletion, or being deleted from the API; values are pod uids.
@@ -307,7 +309,8 @@ class Agent:
             machine.runtime or self._simulated, CdiDevices(machine.cdi),
             claims, self._healths, self._device_view.devices, self._services_of,
             PersistentVolumes(self._volume_claims, self._volumes, self._volume_files, machine.volumes),
-            self._host_files.setdefault(node.name, Directory()), partial(self._other_pods, node.name), machine.state,
+            self._host_files.setdefault(node.name, Directory()), self._network,
+            partial(self._other_pods, node.name), machine.state,
         )  # fmt: skip
         self._node_contexts[node.name] = machine, built
         return built
@@ -321,6 +324,12 @@ class Agent:
     def _services_of(self, namespace: str) -> list[Tree]:
         """The Services of a namespace, as the kubelet last saw them."""
         return [service.tree for service in self._services_in[namespace]]
+
+    def _all_pods(self) -> Iterator[Tree]:
+        return (item.tree for item in self._pods.items())
+
+    async def _connect(self, pod: Tree, port: int) -> Connection:
+        return await kubelet_api.port(self.find(pod["metadata"]["uid"]), pod, port)
 
     def _other_pods(self, node: str, uid: str) -> list[Tree]:
         """The pods of a node without the one with this uid."""

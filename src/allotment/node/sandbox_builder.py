@@ -20,6 +20,7 @@ from allotment.node.device_health import DeviceHealths, allocated
 from allotment.node.device_view import ContainerDevice, identified
 from allotment.node.environment import environment_of, resolved
 from allotment.node.pod_mounts import PersistentVolumes
+from allotment.node.pod_network import PodNetwork
 from allotment.node.runtimes.runtime import NotStarted, Runtime, Sandbox
 from allotment.node.simulated_volumes import simulated_volumes
 
@@ -46,6 +47,7 @@ class NodeContext(NamedTuple):
     services: Callable[[str], Iterable[Tree]]
     persistent: PersistentVolumes
     host_files: Directory
+    network: PodNetwork
     others: Callable[[str], Iterable[Tree]] = lambda uid: ()
     state: Path | None = None
 
@@ -71,7 +73,8 @@ class NodeContext(NamedTuple):
             in_memory = await simulated_volumes(
                 pod, spec, shared, self.host_files, client=self.client, pod_ip=pod_ip, node=self.tree
             )
-        return (await self._sandbox(now, spec, pod_ip, claims))._replace(volumes=in_memory)
+        built = await self._sandbox(now, spec, pod_ip, claims)
+        return built._replace(volumes=in_memory, network=self.network)
 
     async def _sandbox(self, pod: Tree, spec: Tree, pod_ip: str, claims: Mapping[str, Tree]) -> Sandbox:
         devices = self.devices(pod, spec, claims)

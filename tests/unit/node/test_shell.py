@@ -151,7 +151,7 @@ def test_a_container_with_a_user_is_that_user() -> None:
         "seq 99999 > f; cat f f f f > e; while true; do cat e >> g || exit 2; done",
         "f() { f; }; f",
         "echo 'sh s' > s; sh s",
-        "while true; do sleep 1000 & done",
+        "while true; do sleep infinity & done",
         "printf '%99999999d'",
     ],
 )

@@ -9,12 +9,19 @@ from typing import NamedTuple
 from allotment.cluster.clock import Clock
 from allotment.model.trees import Tree
 from allotment.node.device_view import ContainerDevice
+from allotment.node.runtimes.runtime import Connection
 from allotment.node.shell_language.process import Process
 from allotment.node.shell_language.streams import Streams
 from allotment.node.shell_language.syntax import NotSimulated
 
 #: Runs a command that is not a simulated program: words, streams -> exit code.
 Application = Callable[[Sequence[str], Streams], Awaitable[int]]
+
+
+#: Connects to a port of a host. Raises UnknownHost and OSError.
+Connect = Callable[[str, int], Awaitable[Connection]]
+#: The addresses of a host. Raises UnknownHost.
+Addresses = Callable[[str], list[str]]
 
 
 class User(NamedTuple):
@@ -28,7 +35,7 @@ class User(NamedTuple):
 class ContainerView(NamedTuple):
     """The container as its programs see it. ``application``: set for the container's own command, not for exec.
 
-    ``nodes``: paths of the device nodes that drivers requested.
+    ``nodes``: paths of the device nodes that drivers requested. ``network`` and ``addresses``: None without a cluster.
     """
 
     hostname: str
@@ -37,6 +44,8 @@ class ContainerView(NamedTuple):
     application: Application | None = None
     nodes: tuple[str, ...] = ()
     user: User = User()
+    network: Connect | None = None
+    addresses: Addresses | None = None
 
 
 #: Runs a program and returns its exit code. Raises NotSimulated for options that it does not know.

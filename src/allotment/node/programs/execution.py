@@ -11,6 +11,7 @@ from allotment.node.programs.archives import tar
 from allotment.node.programs.container_view import ContainerView, Program
 from allotment.node.programs.expressions import expr
 from allotment.node.programs.file_programs import FILE_PROGRAMS
+from allotment.node.programs.network_programs import NETWORK_PROGRAMS
 from allotment.node.programs.printing import echo, printf, seq
 from allotment.node.programs.stream_editor import sed
 from allotment.node.programs.system_information import SYSTEM_INFORMATION, interval
@@ -254,7 +255,7 @@ _PROGRAMS: Final[Mapping[str, Program]] = {
     **dict.fromkeys(_SHELLS, _sh),
     **dict.fromkeys(_ALSO_PROGRAMS, _as_built_in),
     **dict.fromkeys(("nohup", "nice", "time", "sudo", "stdbuf", "setsid"), _prefix),
-    **TEXT_FILTERS, **TEXT_COLUMNS, **FILE_PROGRAMS, **SYSTEM_INFORMATION, **VENDOR_TOOLS,
+    **TEXT_FILTERS, **TEXT_COLUMNS, **FILE_PROGRAMS, **SYSTEM_INFORMATION, **VENDOR_TOOLS, **NETWORK_PROGRAMS,
     "echo": echo, "printf": printf, "seq": seq, "expr": expr, "sed": sed, "tar": tar, "timeout": _timeout, "env": _env,
     "which": _which,
 }  # fmt: skip
