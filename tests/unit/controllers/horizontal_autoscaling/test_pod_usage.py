@@ -73,7 +73,7 @@ def test_pending_and_unready_pods_do_not_count() -> None:
     assert utilization(pods, {"a": 100, "never": 0, "failed": 0}, current=4)[0] == 4
     with pytest.raises(NoRecommendation, match=r"^did not receive metrics for targeted pods \(pods might be unready\)"):
         utilization([pod("pending", "Pending")], {"pending": 1})
-    with pytest.raises(NoRecommendation, match="^no pods returned by selector while calculating replica count"):
+    with pytest.raises(NoRecommendation, match=r"^no pods returned by selector while calculating replica count"):
         utilization([], {"a": 1})
 
 
@@ -88,9 +88,9 @@ def test_the_usage_of_a_starting_pod_does_not_count() -> None:
 
 
 def test_requests_are_required() -> None:
-    with pytest.raises(NoRecommendation, match="^missing request for cpu in container main of Pod a$"):
+    with pytest.raises(NoRecommendation, match=r"^missing request for cpu in container main of Pod a$"):
         request_of(pod("a", cpu=""), "cpu")
-    with pytest.raises(NoRecommendation, match="^container other not found in Pod a$"):
+    with pytest.raises(NoRecommendation, match=r"^container other not found in Pod a$"):
         request_of(pod("a"), "cpu", "other")
     whole = pod("a")
     whole["spec"]["resources"] = {"requests": {"cpu": "2"}}
