@@ -140,7 +140,7 @@ _HPA: Final[Tree] = {
 _HPAS: Final = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 #: Stands for the URL of the server, without the authority of its certificate.
 UNTRUSTED: Final[Tree] = {}
-_CLOSED: Final = {"url": "https://127.0.0.1:1/closed"}
+CLOSED: Final = {"url": "https://127.0.0.1:1/closed"}
 _DENIED: Final = {
     "code": 409, "message": "not today", "reason": "Conflict", "details": {"name": "x", "kind": "y"},
     "metadata": {}, "status": "Failure",
@@ -230,11 +230,20 @@ _CASES: Final[tuple[Case, ...]] = (
     Case("without-response", [_validating(_raw({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}))],
          [_POST]),
     Case("without-kind", [_validating(_without_kind)], [_POST]),
+    Case("allowed-as-text", [_validating(answer(allowed="yes"))], [_POST]),
+    Case("warning-as-text", [_validating(answer(warnings="none"))], [_POST]),
+    Case("warning-as-number", [_validating(answer(warnings=[1]))], [_POST]),
+    Case("patch-as-number", [_mutating(answer(patch=1, patchType="JSONPatch"))], [_POST]),
+    Case("patch-not-in-base64", [_mutating(answer(patch="[]", patchType="JSONPatch"))], [_POST]),
+    Case("status-as-text", [_validating(answer(status="no"))], [_POST]),
+    Case("code-as-text", [_validating(answer(allowed=False, status={"code": "no"}))], [_POST]),
+    Case("patch-that-is-no-json", [_mutating(answer(patch="eA==", patchType="JSONPatch"))], [_POST]),
+    Case("list", [_validating(lambda review: Reply(b"[]"))], [_POST]),
     Case("error-code", [_validating(lambda review: Reply(b"on fire", 500, "text/plain"))], [_POST]),
     Case("not-found", [_validating(lambda review: Reply(b"", 404, "text/plain"))], [_POST]),
     Case("empty-response", [_validating(lambda review: Reply(b"", 200))], [_POST]),
-    Case("closed", [_validating(answer(), clientConfig=_CLOSED)], [_POST]),
-    Case("closed-ignored", [_validating(answer(), clientConfig=_CLOSED, failurePolicy="Ignore"),
+    Case("closed", [_validating(answer(), clientConfig=CLOSED)], [_POST]),
+    Case("closed-ignored", [_validating(answer(), clientConfig=CLOSED, failurePolicy="Ignore"),
                             _mutating(answer(uid="other"), failurePolicy="Ignore")], [_POST]),
     Case("no-service", [_validating(answer(), clientConfig={"service": {"namespace": "default", "name": "none"}})],
          [_POST]),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-from binascii import Error as NotBase64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from allotment.apiserver import go_json
 from allotment.apiserver.admission.attributes import Attributes, admission_request
 from allotment.cluster.errors import StatusError
+from allotment.model.base64_text import base64_error_offset
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
@@ -24,6 +25,22 @@ _encode = msgspec.json.Encoder().encode
 
 class InvalidReview(Exception):
     """Raised for an answer that is not a valid AdmissionReview."""
+
+
+class UndecodableReview(Exception):
+    """Raised for an answer with a value of the wrong type."""
+
+
+#: The fields of a response: their types, and these in Go.
+_FIELDS: Final[Mapping[str, tuple[type, str]]] = {
+    "uid": (str, "types.UID"), "allowed": (bool, "bool"), "status": (dict, "v1.Status"), "patch": (str, "[]uint8"),
+    "patchType": (str, "v1.PatchType"), "auditAnnotations": (dict, "map[string]string"), "warnings": (list, "[]string"),
+}  # fmt: skip
+_STATUS_FIELDS: Final[Mapping[str, tuple[type, str]]] = {
+    "metadata": (dict, "v1.ListMeta"), "status": (str, "string"), "message": (str, "string"),
+    "reason": (str, "v1.StatusReason"), "details": (dict, "v1.StatusDetails"), "code": (int, "int32"),
+}  # fmt: skip
+_JSON_TYPES: Final = {bool: "bool", int: "number", float: "number", str: "string", dict: "object", list: "array"}
 
 
 class Decision(NamedTuple):
@@ -50,11 +67,12 @@ def review_body(request: Tree, review_version: str) -> bytes:
 
 
 def decision(answer: Any, uid: str, review_version: str, *, mutating: bool) -> Decision:
-    """The decision in an answer. Raises InvalidReview."""
+    """The decision in an answer. Raises InvalidReview, UndecodableReview and UndecodablePatch."""
     review: Tree = answer if isinstance(answer, dict) else {}
     response = review.get("response")
     if not isinstance(response, dict):
         raise InvalidReview("webhook response was absent")
+    _check_types(response)
     patch, patch_type = response.get("patch") or "", response.get("patchType")
     if review_version == "v1":
         _verify(review, response, uid)
@@ -63,6 +81,25 @@ def decision(answer: Any, uid: str, review_version: str, *, mutating: bool) -> D
     return Decision(
         response.get("allowed") is True, response.get("status"), operations, response.get("warnings") or ()
     )  # fmt: skip
+
+
+def _check_types(response: Tree) -> None:
+    """Raise UndecodableReview for the first value of a response that has the wrong type."""
+    for name, (expected, in_go) in _FIELDS.items():
+        _check_type(response.get(name), expected, f"AdmissionResponse.response.{name}", in_go)
+    for name, (expected, in_go) in _STATUS_FIELDS.items():
+        _check_type((response.get("status") or {}).get(name), expected, f"Status.response.status.{name}", in_go)
+    for item in response.get("warnings") or ():
+        _check_type(item, str, "AdmissionResponse.response.warnings", "string")
+    fault = base64_error_offset(str(response.get("patch") or "").encode("utf-8", "replace"))
+    if fault is not None:
+        raise UndecodableReview(f"illegal base64 data at input byte {fault}")
+
+
+def _check_type(value: Any, expected: type, field: str, in_go: str) -> None:
+    if value is not None and type(value) is not expected:
+        found = _JSON_TYPES[type(value)]
+        raise UndecodableReview(f"json: cannot unmarshal {found} into Go struct field {field} of type {in_go}")
 
 
 def _verify(review: Tree, response: Tree, uid: str) -> None:
@@ -102,8 +139,8 @@ class UndecodablePatch(Exception):
 def _operations(patch: str) -> list[Any]:
     """The operations of a JSON patch in base64. Raises UndecodablePatch."""
     try:
-        operations = msgspec.json.decode(base64.b64decode(patch, validate=True))
-    except (NotBase64, msgspec.DecodeError) as error:
+        operations = go_json.decode(base64.b64decode(patch))
+    except ValueError as error:
         raise UndecodablePatch(str(error)) from None
     if type(operations) is not list:
         kind = "object" if type(operations) is dict else type(operations).__name__

@@ -19,6 +19,7 @@ from allotment.apiserver.admission.admission_review import (
     Decision,
     InvalidReview,
     UndecodablePatch,
+    UndecodableReview,
     rejection,
     review_body,
     review_request,
@@ -265,6 +266,8 @@ def _decision(invocation: _Invocation, answer: _Answer, *, mutating: bool) -> De
         decided = admission_review.decision(answer.content, answer.uid, invocation.review, mutating=mutating)
     except InvalidReview as error:
         raise _CallingFailed(webhook, f"received invalid webhook response: {error}") from None
+    except UndecodableReview as error:
+        raise _CallingFailed(webhook, f"failed to call webhook: {error}") from None
     except UndecodablePatch as error:
         raise _CallingFailed(webhook, f"received undecodable patch in webhook response: {error}") from None
     if mutating and decided.patch and (patch_type := admission_review.unsupported_patch_type(answer.content)):

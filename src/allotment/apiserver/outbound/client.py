@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import msgspec
-
+from allotment.apiserver import go_json
 from allotment.apiserver.kinds.kind import StoreReader
 from allotment.apiserver.outbound.errors import CallFailed, dial_failed, refused_by_server, timed_out
 from allotment.apiserver.outbound.http1 import Broken, Head, HttpConnection, OutboundRequest
@@ -25,10 +24,15 @@ from allotment.cluster.tcp_connection import StreamConnection
 from allotment.model.trees import Tree
 
 #: Connections that are kept for the next request to the same server.
-_MAX_IDLE: Final = 4
+_MAX_IDLE: Final = 25
 #: Servers for which connections are kept.
 _MAX_IDLE_SERVERS: Final = 32
 _HTTPS_PORT: Final = 443
+_NO_KIND: Final = "couldn't get version/kind; json parse error"
+_GO_TYPE_META: Final = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
+_JSON_TYPES: Final = {bool: "bool", float: "number", int: "number", list: "array", str: "string"}
 _MAX_BODY: Final = 64 << 20
 
 
@@ -102,9 +106,13 @@ class OutboundClient:
             media = answer.head.named.get("content-type", "")
             raise CallFailed(f"0-length response with status code: {answer.head.code} and content type: {media}")
         try:
-            return msgspec.json.decode(content)
-        except msgspec.DecodeError as error:
-            raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from None
+            decoded = go_json.decode(content)
+        except ValueError as error:
+            raise CallFailed(f"{_NO_KIND}: {error}") from None
+        if type(decoded) is not dict:
+            found = _JSON_TYPES.get(type(decoded), "null")
+            raise CallFailed(f"{_NO_KIND}: json: cannot unmarshal {found} into Go value of type {_GO_TYPE_META}")
+        return decoded
 
     async def send(self, target: Target, request: OutboundRequest) -> Answer:
         """Send a request, and return once the head of the answer has arrived. Raises CallFailed."""
