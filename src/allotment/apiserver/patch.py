@@ -20,6 +20,7 @@ from allotment.apiserver.writes.go_format import format_value
 from allotment.apiserver.writes.merge_patch import apply_merge_patch
 from allotment.apiserver.writes.server_side_apply import apply, not_convertible
 from allotment.apiserver.writes.strategic_merge_patch import apply_strategic_merge_patch
+from allotment.apiserver.writes.unstructured_conversion import conversion_problem
 from allotment.cluster.errors import StatusError
 from allotment.model.features import Features
 from allotment.model.loading import yaml_parser
@@ -107,6 +108,7 @@ def patch(
     def rejection(reason: str) -> StatusError:
         encoded = msgspec.json.encode(patched, order="sorted").decode()
         patch_text = format_value(change) if form == "strategic" else encoded
+        reason = conversion_problem(patched, shape) or reason if form == "strategic" else reason
         return api_errors.invalid("", "", "", (invalid("patch", patch_text, reason),))
 
     tree = _validated(patched, live, operation, options.validation, rejection, decoded.duplicates)

@@ -164,15 +164,16 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
         return ()
     while True:
         if lexer.peek() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
-            _wrong(f"found {_quoted_token(lexer)}, expected: !, identifier, or 'end of string'")
+            problem = f"found {_quoted_token(lexer)}, expected: !, identifier, or 'end of string'"
+            raise api_errors.bad_request(problem)
         requirements.append(_requirement(lexer))
         token = lexer.take()
         if not token:
             return tuple(requirements)
         if token != ",":
-            _wrong(f"found '{token}', expected: ',' or 'end of string'")
+            raise api_errors.bad_request(f"found '{token}', expected: ',' or 'end of string'")
         if lexer.peek() in ("", ",", ")", "(", "=", "==", "!=", ">", "<"):
-            _wrong(f"found {_quoted_token(lexer)}, expected: identifier after ','")
+            raise api_errors.bad_request(f"found {_quoted_token(lexer)}, expected: identifier after ','")
 
 
 def _quoted_token(lexer: _Lexer) -> str:

@@ -36,8 +36,8 @@ def test_labels(text: str, matches: bool) -> None:
         ("a in b", "unable to parse requirement: found 'b' expected: '('"),
         ("a in (b", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
         ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-        (",a", "unable to parse requirement: found ',', expected: !, identifier, or 'end of string'"),
-        ("a,", "unable to parse requirement: found '', expected: identifier after ','"),
+        (",a", "found ',', expected: !, identifier, or 'end of string'"),
+        ("a,", "found '', expected: identifier after ','"),
     ],
 )
 def test_invalid_label_selectors(text: str, message: str) -> None:
