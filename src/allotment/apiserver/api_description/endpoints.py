@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from allotment import __version__
+from allotment.apiserver import api_errors
 from allotment.apiserver.api_description import discovery
 from allotment.apiserver.api_description.custom_schemas import definition_name
 from allotment.apiserver.api_description.groups import by_group, group_version
@@ -24,6 +25,7 @@ from allotment.apiserver.api_description.openapi_v2 import openapi_v2
 from allotment.apiserver.api_description.openapi_v2_protobuf import MEDIA_TYPE, is_accepted, openapi_v2_protobuf
 from allotment.apiserver.http_messages import Request, Response
 from allotment.apiserver.kinds.kind import ServedKind
+from allotment.apiserver.reads.representation import YAML, encode_tree, negotiate
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import failure_status
 
@@ -98,9 +100,11 @@ class Documents:
         steps = path.strip("/").split("/")
         match steps[0]:
             case "version" if len(steps) == 1:
+                if not _accepts_json(request.headers.get("accept", "")):
+                    raise api_errors.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {_JSON}", {})
                 return self._tree(path, lambda: version_info(self._release))
             case "api" | "apis" if len(steps) <= 3:
-                return self._discovery(request, steps)
+                return _in_media(request, self._discovery(request, steps))
             case "openapi":
                 return self._openapi(request, steps)
         return None
@@ -217,6 +221,18 @@ class Documents:
                 return not_found()
             cached = self._make(path, lambda: document)
         return Response(200, (_PRIVATE, ("content-type", _JSON)), cached.body)
+
+
+def _in_media(request: Request, response: Response | None) -> Response | None:
+    """A document in the media type that the client accepts: JSON or YAML. Raises StatusError 406."""
+    accept = request.headers.get("accept", "")
+    if not accept or response is None or response.code != 200 or _wants_aggregated(accept):
+        return response
+    form = negotiate(accept, tables=False)
+    if form.media != YAML:
+        return response
+    headers = (_PRIVATE, ("content-type", YAML))
+    return Response(200, headers, encode_tree(msgspec.json.decode(response.body), form))
 
 
 def not_found() -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import json
@@ -17,6 +18,7 @@ from allotment.apiserver.http_messages import Request, Response
 from allotment.apiserver.kinds.kind import ServedKind
 from allotment.model.features import Features
 from allotment.model.fields import TypeShape
+from tests.unit.apiserver.served import Served
 
 AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
@@ -26,7 +28,7 @@ CLAIMS = ServedKind(
     "resource.k8s.io", ("v1", "v1beta2", "v1beta1"), "ResourceClaim", "resourceclaims", True, "resourceclaim",
     subresources=("status",), release="1.36",
 )  # fmt: skip
-#: Absent here: aggregated APIs and flow control, proxies to nodes, pods and services.
+#: Not listed: component statuses, proxies to nodes, pods and services.
 NOT_SERVED = {"componentstatuses", "nodes/proxy", "pods/proxy", "services/proxy"}
 
 
@@ -270,3 +272,23 @@ def test_documents_of_unchanged_kinds_are_reused(kinds: list[ServedKind]) -> Non
     get(after, "/openapi/v3")
     assert after._documents["openapi apps/v1"] is before._documents["openapi apps/v1"]
     assert "openapi other.example.com/v1" in after._documents
+
+
+def test_documents_are_served_in_the_accepted_media_type() -> None:
+    async def scenario() -> None:
+        served = await Served().started()
+        version = await served.get("/version", accept="application/yaml")
+        assert version.code == 406
+        assert b"406: Not Acceptable" in version.body
+        refused = await served.get("/version", accept="text/html")
+        assert (refused.code, refused.message) == (
+            406,
+            "406: Not Acceptable\n\nAvailable representations: application/json",
+        )
+        listed = await served.get("/apis/apps/v1", accept="application/yaml")
+        assert listed.body.startswith(b"apiVersion: v1\ngroupVersion: apps/v1\n")
+        refused = await served.get("/apis/apps/v1", accept="text/html")
+        assert refused.message.startswith("406: Not Acceptable\n\nAvailable representations: application/json, ")
+        assert (await served.get("/apis/apps/v1", accept="*/*")).body["kind"] == "APIResourceList"
+
+    asyncio.run(scenario())
