@@ -215,7 +215,8 @@ async def outcome(send: Send) -> dict[str, Any]:
         found[f"pods/{tree['metadata']['name']}"] = (tree["spec"].get("nodeName"), [t.splitlines()[-1:] for t in texts])
     for tree in (await send("GET", "/api/v1/namespaces/default/events", None))["items"]:
         kind, name = tree["involvedObject"]["kind"], tree["involvedObject"]["name"]
-        if kind.startswith("PersistentVolume"):
+        # kube-controller-manager reports the pods of a claim when it next looks at it, which is perhaps too late.
+        if kind.startswith("PersistentVolume") and tree["reason"] != "WaitForPodScheduled":
             key = f"events of {kind}/{name}"
             found[key] = sorted({*found.get(key, ()), f"{tree['type']} {tree['reason']}: {tree['message']}"})
     return found

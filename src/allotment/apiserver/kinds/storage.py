@@ -144,7 +144,26 @@ def _volume_update(new: Tree, old: Tree, write: Write) -> Errors:
     affinity = before.get("nodeAffinity")
     if affinity is not None and after.get("nodeAffinity") != affinity:
         text = "field is immutable, except for updating from beta label to GA"
-        yield invalid("nodeAffinity", after.get("nodeAffinity"), text)
+        yield invalid("nodeAffinity", _as_go_value(after.get("nodeAffinity")), text)
+
+
+def _as_go_value(affinity: Tree | None) -> Tree | None:
+    """A node affinity as Kubernetes prints it: with the names of Go's fields, and unset lists."""
+    if affinity is None:
+        return None
+    terms = [
+        {
+            name: [
+                {"Key": each.get("key", ""), "Operator": each.get("operator", ""), "Values": each.get("values")}
+                for each in term[field]
+            ]
+            if term.get(field)
+            else None
+            for name, field in (("MatchExpressions", "matchExpressions"), ("MatchFields", "matchFields"))
+        }
+        for term in (affinity.get("required") or {}).get("nodeSelectorTerms") or ()
+    ]
+    return {"Required": {"NodeSelectorTerms": terms}}
 
 
 # --- classes ---------------------------------------------------------------------------------------------------------
