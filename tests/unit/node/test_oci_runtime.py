@@ -149,6 +149,23 @@ def test_an_unallocated_device_cannot_be_opened(run: Run) -> None:
     run(scenario)
 
 
+def test_a_command_may_end_after_the_files_of_its_container(run: Run, tmp_path: Path) -> None:
+    async def scenario(runtime: OciRuntime) -> None:
+        running = await runtime.start(sandbox("sleep", "100", mounts=_HOST), Log())
+
+        out = Log()
+
+        async def after_removal(data: bytes) -> None:
+            for file in (tmp_path / "containers").glob("container-*/exec-*"):
+                file.unlink()
+            await out(data)
+
+        assert await running.exec(["echo", "up"], stdin=None, stdout=after_removal, stderr=out, tty=False) == 0
+        assert out.text == "up\n"
+
+    run(scenario)
+
+
 def test_exec_runs_inside_and_on_a_terminal_if_requested(run: Run) -> None:
     async def scenario(runtime: OciRuntime) -> None:
         running = await runtime.start(sandbox("sleep", "100", env={"A": "1"}, mounts=_HOST), Log())

@@ -202,14 +202,21 @@ class OciRunning:
     ) -> int:
         """Run a command in the container, with its environment, user and working directory."""
         process = {**self._config["process"], "args": list(words), "terminal": tty}
-        with tempfile.NamedTemporaryFile("w", dir=self._folder, prefix="exec-", suffix=".json") as file:
+        try:
+            handle, name = tempfile.mkstemp(dir=self._folder, prefix="exec-", suffix=".json")
+        except FileNotFoundError:
+            raise ConnectionRefusedError("the container is not running") from None
+        with os.fdopen(handle, "w") as file:
             json.dump(process, file)
-            file.flush()
-            order = (*self._runtime.program, "exec", "--process", file.name, self._folder.name)
+        try:
+            order = (*self._runtime.program, "exec", "--process", name, self._folder.name)
             child = await Child.start(
                 ProcessOrder(order, _environment(), Path("/"), tty), stdin=stdin is not None, one_stream=False
             )
             return await child.finish(stdin, stdout, stderr)
+        finally:
+            # The folder is removed when the container ends, which may be before the command is known to have ended.
+            Path(name).unlink(missing_ok=True)
 
     async def feed(self, data: bytes) -> None:
         """Ignore the data: the command has no standard input."""
