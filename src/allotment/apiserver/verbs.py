@@ -8,8 +8,9 @@ wait for that before they respond.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -118,6 +119,8 @@ class Verbs:
         self.outbound = outbound
         #: The write that is being carried out, if webhooks can be called for it.
         self._attempt: Attempt | None = None
+        #: Namespaces whose objects are created once webhooks can be called for them.
+        self._new_namespaces: list[str] = []
         #: Admission plugins that do not run, by Kubernetes' names.
         self.disabled_plugins: frozenset[str] = frozenset()
         self._clock = clock
@@ -158,9 +161,12 @@ class Verbs:
             finally:
                 self.ids, self._attempt = ids, None
 
-        return await carry_out(
+        result = await carry_out(
             attempt_write, Attempt(self.ids, self.now()), self.outbound, [] if warnings is None else warnings
         )
+        while self._new_namespaces:
+            await self._create_companions(self._new_namespaces.pop())
+        return result
 
     def entry(self, operation: Operation) -> Entry:
         """The stored object of an operation; raises 404."""
@@ -305,21 +311,36 @@ class Verbs:
             raise api_errors.already_exists(kind, name)
         entry = self._store_object(operation, name, stored, stored["metadata"], fields, owned)
         if kind.bucket == _NAMESPACES and not operation.dry_run:
-            self._create_namespace_objects(name)
+            if self._attempt is None:
+                for companion, missing in self._missing_companions(name):
+                    with contextlib.suppress(StatusError):  # a policy may deny them
+                        self.create(companion, missing)
+            else:
+                self._new_namespaces.append(name)
         return entry
 
-    def _create_namespace_objects(self, namespace: str) -> None:
-        """Create the objects that every namespace has, so that its first pod is admitted immediately."""
+    def _missing_companions(self, namespace: str) -> Iterator[tuple[Operation, Tree]]:
+        """The objects that every namespace has, so that its first pod is admitted immediately."""
         for tree in self._namespace_objects(namespace):
             version = tree["apiVersion"].rpartition("/")[2]
             kind = self.catalog.named(tree["apiVersion"], tree["kind"])
             assert kind is not None, "objects of a new namespace are of built-in kinds"
-            if self.store.get(kind.store_bucket, namespace, tree["metadata"]["name"]) is not None:
-                continue  # left over from a namespace of this name whose finalizers were removed by force
-            attempt, self._attempt = self._attempt, None  # the namespace exists, so webhooks cannot be called
-            with contextlib.suppress(StatusError):  # a policy may deny them; then the controllers retry
-                self.create(Operation(kind, version, namespace, "", _CONTROLLER_USER, _CONTROLLERS), tree)
-            self._attempt = attempt
+            # Some may be left over from a namespace of this name whose finalizers were removed by force.
+            if self.store.get(kind.store_bucket, namespace, tree["metadata"]["name"]) is None:
+                yield Operation(kind, version, namespace, "", _CONTROLLER_USER, _CONTROLLERS), tree
+
+    async def _create_companions(self, namespace: str) -> None:
+        """Create the objects of a new namespace, about which webhooks decide.
+
+        Kubernetes' controllers retry while a webhook cannot be called; here it is then not called.
+        """
+        for companion, tree in list(self._missing_companions(namespace)):
+            try:
+                await self._with_webhooks(partial(self.create, companion, tree), None)
+            except StatusError as error:
+                if error.reason == "InternalError":
+                    with contextlib.suppress(StatusError):
+                        self.create(companion._replace(is_admitted=True), tree)
 
     def _check_namespace(self, operation: Operation, name: str) -> None:
         """Raise if the namespace does not exist or is terminating."""

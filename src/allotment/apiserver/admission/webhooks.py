@@ -236,7 +236,7 @@ def _answer(invocation: _Invocation, attributes: Attributes, attempt: Attempt | 
     if attributes.dry_run and webhook.tree.get("sideEffects") not in _HARMLESS:
         raise api_errors.bad_request(f"admission webhook {quote(webhook.name)} does not support dry run")
     if attempt is None:
-        raise api_errors.internal(f"webhook {quote(webhook.name)} cannot be called while a namespace is created")
+        raise api_errors.internal(f"webhook {quote(webhook.name)} cannot be called for writes of the server itself")
     if not invocation.review:
         return _Answer("", CallFailed(_NO_VERSION))
     config = webhook.tree.get("clientConfig") or {}

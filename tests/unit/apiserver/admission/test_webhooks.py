@@ -14,7 +14,7 @@ import pytest
 from allotment.apiserver.http_messages import Peer
 from allotment.cluster.resources import CONFIG_MAPS
 from allotment.model.trees import Tree
-from tests.admission_webhooks import API, CASES, KINDS, MAP, Case, Hook, Step, answer, patch, rule, set_label
+from tests.admission_webhooks import API, CASES, CLOSED, KINDS, MAP, Case, Hook, Step, answer, patch, rule, set_label
 from tests.unit.apiserver.admission.webhook_runs import configure, run_on_lab
 from tests.unit.apiserver.served import MAPS, MERGE, PODS, Served, config_map, pod
 from tests.webhook_server import WebhookServer, webhook_server
@@ -185,13 +185,20 @@ def test_in_process_clients_wait_for_webhooks(server: WebhookServer) -> None:
     _run(scenario)
 
 
-def test_a_new_namespace_does_not_wait_for_the_webhooks_of_its_objects(server: WebhookServer) -> None:
-    accounts = {"rules": [rule("serviceaccounts")], "namespaceSelector": {}}
+@pytest.mark.parametrize(
+    ("fields", "handler", "code"),
+    [({}, answer(), 200), ({}, answer(allowed=False), 404), ({"clientConfig": CLOSED}, answer(), 200)],
+    ids=["allowed", "denied", "not reached"],
+)
+def test_webhooks_decide_about_the_objects_of_a_new_namespace(
+    server: WebhookServer, fields: Tree, handler: Any, code: int
+) -> None:
+    accounts = {"rules": [rule("serviceaccounts")], "namespaceSelector": {}, **fields}
 
     async def scenario(served: Served) -> None:
-        await _register(served, server, Hook(answer(), accounts))
+        await _register(served, server, Hook(handler, accounts))
         assert (await served.post("/api/v1/namespaces", {"metadata": {"name": "new"}})).code == 201
-        assert (await served.get("/api/v1/namespaces/new/serviceaccounts/default")).code == 404
+        assert (await served.get("/api/v1/namespaces/new/serviceaccounts/default")).code == code
 
     _run(scenario)
 
