@@ -1,4 +1,4 @@
-"""The end-to-end tests that a lab cannot pass, because it runs no real containers, networks or volumes."""
+"""The end-to-end tests that a lab cannot pass: in any case, or where it does not run real containers."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ FILE: Final = Path(__file__).with_name("exclusions.toml")
 
 
 class Exclusion(NamedTuple):
-    """Tests by a pattern of their names, and what they need that a lab does not have."""
+    """Tests by a pattern of their names, and what they need that the lab does not have."""
 
     pattern: re.Pattern[str]
     reason: str
 
 
 class Exclusions(NamedTuple):
-    """``focus``: the regular expression of the tests that are run by default."""
+    """``focus``, ``subset``: the regular expressions of the tests that are run by default, and of a fast part."""
 
     focus: str
+    subset: str
     entries: tuple[Exclusion, ...]
 
     @classmethod
-    def read(cls) -> Exclusions:
-        """Read the file."""
+    def read(cls, *, containers: bool) -> Exclusions:
+        """Read the file. ``containers``: whether the lab runs real ones."""
         content = tomllib.loads(FILE.read_text())
+        tables = (content["excluded"],) if containers else (content["excluded"], content["excluded-without-containers"])
         entries = [
             Exclusion(re.compile(pattern), reason)
-            for reason, patterns in content["excluded"].items()
+            for table in tables
+            for reason, patterns in table.items()
             for pattern in patterns
         ]
-        return cls(content["focus"], tuple(entries))
+        return cls("|".join(content["focus"]), "|".join(content["subset"]), tuple(entries))
 
     def reason(self, test: E2ETest) -> str:
         """Return the reason for which a test is excluded; empty if it is not."""

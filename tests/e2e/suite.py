@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 #: Tests of one group share this mark at the start of their names.
 _GROUP: Final = re.compile(r"\[(sig-[a-z-]+)\]")
+_GATE: Final = re.compile(r"\[FeatureGate:(\w+)\]")
 #: The state of a selected test that did not fail, in ginkgo's report.
 _PASSED: Final = "passed"
 
@@ -26,6 +27,26 @@ class E2ETest(NamedTuple):
         """The special interest group that owns the test, such as ``sig-apps``; empty if it states none."""
         found = _GROUP.search(self.name)
         return found[1] if found else ""
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The feature gates that it needs."""
+        return tuple(_GATE.findall(self.name))
+
+    @property
+    def is_off_by_default(self) -> bool:
+        """Whether one of its features is off in a cluster with default gates."""
+        return "[Feature:OffByDefault]" in self.name
+
+    @property
+    def is_about_devices(self) -> bool:
+        """Whether it is one of DRA."""
+        return "[DRA]" in self.name
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether it disturbs other tests, so that it must run alone."""
+        return "[Serial]" in self.name
 
 
 class Outcome(NamedTuple):
@@ -47,11 +68,14 @@ def tests_of(program: Path, focus: str) -> list[E2ETest]:
 
 
 def run_tests(program: Path, tests: Sequence[E2ETest], kubeconfig: Path, seconds: float) -> list[Outcome]:
-    """Run tests one after the other. Those that were not reached within ``seconds`` failed. Raises E2EError."""
+    """Run tests one after the other. Those not reached within ``seconds`` failed, or all if the program did."""
     # The description of the suite precedes the name.
     focus = "|".join(f" {re.escape(test.name)}$" for test in tests)
     options = ["--provider=skeleton", f"--kubeconfig={kubeconfig}", f"--ginkgo.timeout={seconds:.0f}s"]
-    reports = dict(_run(program, [*options, f"--ginkgo.focus={focus}"], seconds + 120.0))
+    try:
+        reports = dict(_run(program, [*options, f"--ginkgo.focus={focus}"], seconds + 120.0))
+    except E2EError as error:
+        return [Outcome(test, " ".join(str(error).split())[:300], 0.0) for test in tests]
     return [_outcome(test, reports.get(test)) for test in tests]
 
 
@@ -84,9 +108,9 @@ def _run(program: Path, options: Sequence[str], seconds: float) -> list[tuple[E2
                 subprocess.run(command, cwd=folder, stdout=output, stderr=output, check=False, timeout=seconds)
             except subprocess.TimeoutExpired:
                 raise E2EError(f"{program.name} did not end within {seconds:.0f} s") from None
-        if not report.is_file():
+        if not report.is_file() or not (text := report.read_text()):
             raise E2EError(f"{program.name} wrote no report:\n{log.read_text(errors='replace')[-2000:]}")
-        suites = json.loads(report.read_text())
+        suites = json.loads(text)
     return [
         (E2ETest(" ".join([*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"]])), spec)
         for suite in suites

@@ -11,6 +11,7 @@ Exit status: 0 the programs exist, 1 they could not be built, 3 nothing was trie
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -30,6 +31,8 @@ BUILT, FAILED, SKIPPED = 0, 1, 3
 NODE_PROGRAMS: Final = ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr")
 #: Kubernetes' end-to-end tests, which only ``tests.e2e`` builds.
 E2E_PROGRAM: Final = "e2e.test"
+#: The program in the containers of these tests.
+AGNHOST: Final = "agnhost"
 CONTAINERD: Final = "v2.2.9"
 MODULES: Final = Path(__file__).parent / "modules"
 #: Free disk space required before a build starts: modules are downloaded, and the linker needs space as well.
@@ -80,8 +83,21 @@ def sources(release: str) -> dict[str, BuildSource]:
         "etcd": BuildSource("etcd", "go.etcd.io/etcd/server/v3", {}),
         **of_kubernetes,
         E2E_PROGRAM: tests,
+        AGNHOST: BuildSource(_module(release), "k8s.io/kubernetes/test/images/agnhost", {}),
         **of_containerd,
     }
+
+
+def kubernetes_sources(release: str) -> Path:
+    """The folder with the sources of Kubernetes, downloaded if necessary. Raises BuildError."""
+    module = MODULES / _module(release)
+    go = find_go(module, f"Kubernetes {RELEASES[release]}")
+    command = [go, "mod", "download", "-json", f"k8s.io/kubernetes@{RELEASES[release]}"]
+    environment = {**os.environ, "GOFLAGS": "", "GOWORK": "off"}
+    done = subprocess.run(command, cwd=module, env=environment, capture_output=True, check=False, text=True)
+    if done.returncode:
+        raise BuildError(f"Kubernetes' sources: {_reason(done.stderr or done.stdout)}")
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def _module(release: str) -> str:
