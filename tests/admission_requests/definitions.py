@@ -33,7 +33,7 @@ def _ruled(rule: str, schema: Tree | None = None, **more: Any) -> Tree:
     return {**(schema or {}), _RULES: [{"rule": rule, **more}]}
 
 
-def _fields(rule: str = "", **properties: Tree) -> Tree:
+def _fields(rule: str = "", /, **properties: Tree) -> Tree:
     """A schema of an object, with a rule if there is one."""
     schema: Tree = {"type": "object", "properties": properties}
     return _ruled(rule, schema) if rule else schema
@@ -100,7 +100,7 @@ RULE_CASES: Final[dict[str, Tree]] = {
     "sorted": _fields("self.a.map(x, x.name).isSorted() && self.a.sortBy(x, x.n)[0].n == 1", a=_list(_PART)),
     "concatenated": _fields("self.a + self.b == self.a", a=_list(_STRING), b=_list(_STRING)),
     "many": _fields(**{
-        f"a{index}": _list(_ruled("self.matches('a+b')", {**_STRING, "maxLength": 4000}), maxItems=6000)
+        f"a{index}": _list(_ruled("self.matches('a+b')", {**_STRING, "maxLength": 4000}), maxItems=6000 - 50 * index)
         for index in range(12)
     }),
     "wrong": _fields(s=_ruled("self.foo < 3", _STRING, messageExpression="1")),

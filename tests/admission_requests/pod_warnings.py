@@ -28,7 +28,7 @@ def _workload(kind: str, name: str, template: Tree, **spec: Any) -> Tree:
     }  # fmt: skip
 
 
-_HIDDEN: Final = {"containers": [container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])]}
+_HIDDEN: Final[Tree] = {"containers": [container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])]}
 _HIDES: Final = 'hides previous definition of "A", which may be dropped when using apply'
 _ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 _ZONE_TEXT: Final = 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead'

@@ -22,11 +22,13 @@ def run_suite(
 ) -> SuiteResult:  # fmt: skip
     """Run the tests of a package in its folder with envtest's programs in ``assets``.
 
-    ``skipped``: patterns of names. ``reports``: a folder for the report and the log.
+    A test that fails is tried three times. ``skipped``: patterns of names. ``reports``: a folder for the report and
+    the log.
     """
     report, log = reports / "report.json", reports / "log"
     options = [f"-ginkgo.skip={pattern}" for pattern in skipped]
-    command = [str(program), "-ginkgo.no-color", f"-ginkgo.json-report={report}", *options]
+    # Some tests depend on the order in which informers of the operator see changes.
+    command = [str(program), "-ginkgo.no-color", "-ginkgo.flake-attempts=3", f"-ginkgo.json-report={report}", *options]
     # A loaded machine is not a defect.
     environment = {
         **os.environ, "KUBEBUILDER_ASSETS": str(assets), "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "120s"

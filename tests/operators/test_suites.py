@@ -23,7 +23,6 @@ _RACE: Final = "VolumeClaimPolicies should create two PVC with Delete and Retain
 _LATENCY: Final = (
     "Pod restart will delete the pod group when restart policy is RecreateGroupOnPodRestart",
     "leader with RecreateGroupOnPodRestart only gets restarted once during rolling update",
-    "multiple rolling update with maxSurge set",
     "resize should update the size of the replicas",
 )
 
@@ -40,7 +39,7 @@ class Suite(NamedTuple):
 SUITES: Final[Mapping[str, Suite]] = {
     "jobset-controller": Suite("jobset", "test/integration/controller", 57, (_RACE,)),
     "jobset-webhook": Suite("jobset", "test/integration/webhook", 30),
-    "lws-controllers": Suite("lws", "test/integration/controllers", 44, _LATENCY),
+    "lws-controllers": Suite("lws", "test/integration/controllers", 45, _LATENCY),
     "lws-webhooks": Suite("lws", "test/integration/webhooks", 80),
 }
 

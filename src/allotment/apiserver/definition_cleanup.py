@@ -1,6 +1,7 @@
 """Deletion of CustomResourceDefinitions: their objects are deleted first, and those with finalizers are waited for.
 
-In the meantime the kind is served, but nothing of it can be created. The condition Terminating reports the progress.
+In the meantime objects of the kind can be read, changed and deleted, but not created. The condition Terminating reports
+the progress.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class DefinitionCleanup:
             self._follow(entry.name, entry.tree)
 
     def close(self) -> None:
-        """Stop following."""
+        """Remove the subscriptions to the store."""
         for stop in (self._stop, *self._watched.values()):
             stop()
 

@@ -113,7 +113,8 @@ class FirstObjects:
         meta = tree["metadata"]
         namespace = meta.get("namespace", "") if kind.namespaced else ""
         # In Kubernetes a controller creates the objects of a namespace, the API server the others.
-        manager = "kube-controller-manager" if meta["name"] in _NAMES else "kube-apiserver"
+        is_companion = kind.namespaced and meta["name"] in _NAMES
+        manager = "kube-controller-manager" if is_companion else "kube-apiserver"
         version = tree["apiVersion"].rpartition("/")[2]
         # Stored webhooks and policies must not prevent the start: the servers of the former start later.
         return Operation(kind, version, namespace, meta["name"], _SERVER, manager, is_admitted=True)

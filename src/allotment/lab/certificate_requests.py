@@ -59,13 +59,14 @@ def read(pem: bytes) -> CertificateRequest:
     if not parsed.is_signature_valid:
         raise ValueError("unable to verify certificate request signature")
     names = _alternatives(parsed)
-    counts = (
+    dns_names, addresses, emails, uris = (
         sum(isinstance(name, kind) for name in names)
         for kind in (x509.DNSName, x509.IPAddress, x509.RFC822Name, x509.UniformResourceIdentifier)
     )
     subject = {oid: _values(parsed.subject, oid) for oid in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME)}
     common_name = subject[NameOID.COMMON_NAME][-1] if subject[NameOID.COMMON_NAME] else ""
-    return CertificateRequest(common_name, subject[NameOID.ORGANIZATION_NAME], *counts, parsed)
+    organizations = subject[NameOID.ORGANIZATION_NAME]
+    return CertificateRequest(common_name, organizations, dns_names, addresses, emails, uris, parsed)
 
 
 def _values(name: x509.Name, oid: x509.ObjectIdentifier) -> tuple[str, ...]:
@@ -110,8 +111,7 @@ def _extensions(
     bits = {bit for usage, bit in _KEY_USAGES.items() if usage in usages}
     if bits:
         agreement = "key_agreement" in bits  # without it, the last two bits have no meaning
-        names = dict.fromkeys((*_KEY_USAGES.values(),))
-        usable = {name: name in bits and (agreement or not name.endswith("_only")) for name in names}
+        usable = {bit: bit in bits and (agreement or not bit.endswith("_only")) for bit in _KEY_USAGES.values()}
         yield x509.KeyUsage(**usable), True
     extended = [oid for usage, oid in _EXTENDED_USAGES.items() if usage in usages]
     if extended:

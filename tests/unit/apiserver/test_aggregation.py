@@ -168,8 +168,7 @@ def test_an_api_that_is_not_available_is_reported_as_by_kubernetes() -> None:
             slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices"
             await served.post(slices, endpoint_slice)
             await expect(
-                "MissingEndpoints",
-                'endpoints for service/own in "shop" have no addresses with port name "https"',
+                "MissingEndpoints", 'endpoints for service/own in "shop" have no addresses with port name "https"'
             )
             await served.patch(f"{slices}/own", {"endpoints": [{"addresses": ["172.18.0.1"]}]})
             address = f"https://{created.body['spec']['clusterIP']}:443{OWN}"

@@ -25,7 +25,10 @@ def resources(cluster: World, name: str) -> list[str]:
 def test_rules_follow_the_order_of_selectors_and_names_without_duplicates() -> None:
     async def scenario() -> None:
         async with world(role_aggregation) as cluster:
-            selectors = [{"matchLabels": {"own": "true"}}, {"matchExpressions": [{"key": "x", "operator": "Exists"}]}]
+            selectors: list[Tree] = [
+                {"matchLabels": {"own": "true"}},
+                {"matchExpressions": [{"key": "x", "operator": "Exists"}]},
+            ]
             cluster.put(CLUSTER_ROLES, role("all", "replaced", selectors=selectors))
             cluster.put(CLUSTER_ROLES, role("c", "pods", labels={"x": "1"}))
             cluster.put(CLUSTER_ROLES, role("b", "nodes", labels={"own": "true"}))

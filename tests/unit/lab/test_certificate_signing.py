@@ -119,7 +119,8 @@ def test_the_signers_of_a_lab_accept_and_refuse_what_those_of_kubernetes_do() ->
                 ("kubelet-serving", SERVING, request(node, nodes, dns=["n1"])),
             ):
                 status = await approved(client, signing_request(signer, signer, usages, pem))
-                assert x509.load_pem_x509_certificate(base64.b64decode(status["certificate"]))
+                certificate = x509.load_pem_x509_certificate(base64.b64decode(status["certificate"]))
+                assert certificate.subject == x509.load_pem_x509_csr(pem).subject
 
     asyncio.run(scenario())
 

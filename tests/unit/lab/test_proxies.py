@@ -25,6 +25,11 @@ apiVersion: v1
 kind: Service
 metadata: {name: empty}
 spec: {selector: {app: other}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: outside}
+spec: {type: ExternalName, externalName: localhost, ports: [{port: 80}]}
 """
 
 
@@ -57,6 +62,9 @@ def test_pods_and_services_are_reached_through_the_api_server() -> None:
         }  # fmt: skip
         assert _status(lab, "services/empty:http/proxy/") == {
             "code": 503, "reason": "ServiceUnavailable", "message": 'no endpoints available for service "empty"',
+        }  # fmt: skip
+        assert _status(lab, "services/outside:80/proxy/") == {
+            "code": 503, "reason": "ServiceUnavailable", "message": 'no endpoints available for service "outside"',
         }  # fmt: skip
         assert _status(lab, "pods/absent/proxy/") == {
             "code": 404, "reason": "NotFound", "message": 'pods "absent" not found',

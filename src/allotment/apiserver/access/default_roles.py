@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from allotment.apiserver.access.rbac import PolicyRule
+from allotment.decoding import decodable
 from allotment.model.features import Features
 from allotment.model.pod_groups import GENERIC, are_groups_enabled
 from allotment.model.pod_groups import GROUP as GROUPS
@@ -62,7 +63,7 @@ class _Policy(msgspec.Struct, frozen=True):
 @functools.cache
 def _policy() -> _Policy:
     file = resources.files("allotment.apiserver.access").joinpath("data/bootstrap_policy.json")
-    return msgspec.json.decode(file.read_bytes(), type=_Policy)
+    return msgspec.json.decode(file.read_bytes(), type=decodable(_Policy))
 
 
 def _of_release(items: Sequence[Tree], features: Features) -> Iterator[Tree]:

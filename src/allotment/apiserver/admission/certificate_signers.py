@@ -26,7 +26,10 @@ def check_subject(attributes: Attributes, reader: StoreReader, kube: str) -> Non
     if spec.get("signerName") != _CLIENT_SIGNER:
         return
     subject = subject_of(spec.get("request") or "")
-    if subject is not None and MASTERS_GROUP in subject.organizations:
+    if subject is None:
+        reason = "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"
+        raise api_errors.forbidden(attributes.kind, attributes.name, reason)
+    if MASTERS_GROUP in subject.organizations:
         reason = f"use of {_CLIENT_SIGNER} signer with {MASTERS_GROUP} group is not allowed"
         raise api_errors.forbidden(attributes.kind, attributes.name, reason)
 

@@ -119,7 +119,7 @@ async def _discovered(api: AggregatedApi, service: Service, reader: StoreReader,
         async with asyncio.timeout(_SECONDS):
             answer = await client.send(api.target, request)
             try:
-                body = b""
+                body = bytearray()
                 async for piece in answer.body:
                     body += piece
                     if len(body) > _MAX_BODY:
@@ -134,7 +134,7 @@ async def _discovered(api: AggregatedApi, service: Service, reader: StoreReader,
     code = answer.head.code
     if not 200 <= code < 300:
         return _failed(url, f"bad status from {url}: {code}")
-    return Outcome("Passed", "all checks passed", _resources(body))
+    return Outcome("Passed", "all checks passed", _resources(bytes(body)))
 
 
 def _failed(url: str, problem: str) -> Outcome:

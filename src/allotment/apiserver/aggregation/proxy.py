@@ -18,6 +18,8 @@ _DROPPED: Final = frozenset(
     {"authorization", "connection", "content-length", "host", "keep-alive", "proxy-authenticate",
      "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
 )  # fmt: skip
+#: Bytes of a response that is passed on as a whole, with its length.
+_MOST_BUFFERED: Final = 1 << 20
 _DROPPED_PREFIXES: Final = ("impersonate-", "x-remote-", "sec-websocket-")
 
 
@@ -42,9 +44,11 @@ async def proxied(
     except (Broken, OSError):
         return _unavailable("error trying to reach service: EOF")
     answered = tuple((name, value) for name, value in answer.head.headers if name not in _DROPPED)
-    if "content-length" not in answer.head.named and answer.head.code not in (204, 304):
+    length = answer.head.named.get("content-length", "")
+    is_short = length.isdigit() and int(length) <= _MOST_BUFFERED
+    if not is_short and answer.head.code not in (204, 304):
         return Streaming(answer.head.code, answered, _pieces(answer))
-    body = b""
+    body = bytearray()
     try:
         async for piece in answer.body:
             body += piece
@@ -52,7 +56,7 @@ async def proxied(
         return _unavailable("error trying to reach service: unexpected EOF")
     finally:
         await answer.close()
-    return Response(answer.head.code, answered, body)
+    return Response(answer.head.code, answered, bytes(body))
 
 
 def forwarded(request: Request) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from allotment.apiserver import deletion
@@ -184,8 +185,7 @@ class AggregatedApis:
         for entry in tuple(self._verbs.store.list(BUCKET)):
             labels = entry.tree["metadata"].get("labels") or {}
             if labels.get(_AUTOMANAGED) == "true" and entry.name not in wanted:
-                operation = self._operation(entry.name)
-                self._write(lambda each=operation: deletion.delete(self._verbs, each, DeleteOptions()))
+                self._write(partial(deletion.delete, self._verbs, self._operation(entry.name), DeleteOptions()))
 
     def _add(self, group: str, version: str, group_priority: int, version_priority: int, managed: str) -> None:
         name = f"{version}.{group}"

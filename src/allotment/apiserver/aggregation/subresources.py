@@ -79,6 +79,8 @@ def _default_port(address: _Address) -> int:
 def _service(service: Tree, address: _Address, reader: StoreReader) -> Endpoint:
     """An endpoint of a Service's port, which the path has by name or number; none is the port without a name."""
     name = address.name
+    if (service.get("spec") or {}).get("type") == "ExternalName":  # it has no endpoints; its host may be any
+        raise api_errors.unavailable(f"no endpoints available for service {quote(name)}")
     ports = (service.get("spec") or {}).get("ports") or ()
     if address.port.isdigit():
         found = next((port for port in ports if port["port"] == int(address.port)), None)

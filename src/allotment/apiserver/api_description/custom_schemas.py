@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.apiserver.custom_resources.shapes import EMBEDDED_RESOURCE, INT_OR_STRING, PRESERVE_UNKNOWN_FIELDS
 from allotment.apiserver.kinds.kind import ServedKind
+from allotment.apiserver.kinds.schema_extensions import EMBEDDED_RESOURCE, INT_OR_STRING, PRESERVE_UNKNOWN_FIELDS
 from allotment.model.trees import Tree
 
 _INT_OR_STRING_TYPES: Final = [{"type": "integer"}, {"type": "string"}]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from allotment.apiserver.custom_resources.shapes import EMBEDDED_RESOURCE, INT_OR_STRING, PRESERVE_UNKNOWN_FIELDS
+from allotment.apiserver.kinds.schema_extensions import EMBEDDED_RESOURCE, INT_OR_STRING, PRESERVE_UNKNOWN_FIELDS
 from allotment.cel.checking import types
 from allotment.cel.checking.environment import Environment, declare_environment
 from allotment.cel.checking.types import Type

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.apiserver.custom_resources.shapes import LIST_KEYS, LIST_TYPE
+from allotment.apiserver.kinds.schema_extensions import LIST_KEYS, LIST_TYPE
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import FieldError, duplicate, invalid
 

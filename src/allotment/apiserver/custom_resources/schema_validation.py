@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from allotment.apiserver.custom_resources import formats
 from allotment.apiserver.custom_resources.list_types import ABSENT, previous_items
-from allotment.apiserver.custom_resources.shapes import INT_OR_STRING
+from allotment.apiserver.kinds.schema_extensions import INT_OR_STRING
 from allotment.cel import regex
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree

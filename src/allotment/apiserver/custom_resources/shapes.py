@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from allotment.apiserver.kinds.schema_extensions import (
+    EMBEDDED_RESOURCE,
+    INT_OR_STRING,
+    LIST_KEYS,
+    LIST_TYPE,
+    MAP_TYPE,
+    PRESERVE_UNKNOWN_FIELDS,
+)
 from allotment.model.fields import Field, TypeShape, shape_of
 from allotment.model.trees import Tree
-
-PRESERVE_UNKNOWN_FIELDS: Final = "x-kubernetes-preserve-unknown-fields"
-EMBEDDED_RESOURCE: Final = "x-kubernetes-embedded-resource"
-INT_OR_STRING: Final = "x-kubernetes-int-or-string"
-LIST_TYPE: Final = "x-kubernetes-list-type"
-LIST_KEYS: Final = "x-kubernetes-list-map-keys"
-MAP_TYPE: Final = "x-kubernetes-map-type"
 
 _SCALARS: Final = {"string": "string", "integer": "int64", "number": "float64", "boolean": "bool"}
 _STRING: Final = TypeShape("string", "string")

@@ -11,14 +11,14 @@ from typing import Final
 
 from allotment.apiserver.custom_resources.defaulting import apply_defaults
 from allotment.apiserver.custom_resources.schema_validation import value_problems
-from allotment.apiserver.custom_resources.shapes import (
+from allotment.apiserver.custom_resources.shapes import shape_from
+from allotment.apiserver.kinds.schema_extensions import (
     EMBEDDED_RESOURCE,
     INT_OR_STRING,
     LIST_KEYS,
     LIST_TYPE,
     MAP_TYPE,
     PRESERVE_UNKNOWN_FIELDS,
-    shape_from,
 )
 from allotment.cel import regex
 from allotment.model.pruning import prune

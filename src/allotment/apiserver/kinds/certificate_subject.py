@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE REQUEST-----(.*?)-----END CERTIFICATE REQUEST-----", re.DOTALL)
 _SEQUENCE: Final = 0x30
+#: The encodings of strings by their tags (T61String, UniversalString, BMPString); others are read as UTF-8.
+_ENCODINGS: Final = {0x14: "latin-1", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
 #: Attribute types of X.520 in DER.
 _COMMON_NAME: Final = b"\x55\x04\x03"
 _ORGANIZATION: Final = b"\x55\x04\x0a"
@@ -28,14 +30,15 @@ def subject_of(request: str) -> Subject | None:
         pem = _PEM.search(base64.b64decode(request, validate=True))
         if pem is None:
             return None
-        content = next(_elements(base64.b64decode(b"".join(pem[1].split()), validate=True)))[1]
+        lines = [line for line in pem[1].split(b"\n") if b":" not in line]  # without the headers that PEM may have
+        content = next(_elements(base64.b64decode(b"".join(b"".join(lines).split()), validate=True)))[1]
         info = next(_elements(content))[1]
         subject = next(element for element in _elements(info) if element[0] == _SEQUENCE)[1]
         names: dict[bytes, list[str]] = {}
         for _, attributes in _elements(subject):
             for _, attribute in _elements(attributes):
-                (_, attribute_type), (_, value) = _elements(attribute)
-                names.setdefault(attribute_type, []).append(value.decode())
+                (_, attribute_type), (tag, value) = _elements(attribute)
+                names.setdefault(attribute_type, []).append(value.decode(_ENCODINGS.get(tag, "utf-8")))
     except (ValueError, IndexError, StopIteration, binascii.Error):
         return None
     # As in Go, the last of several common names counts.

@@ -28,7 +28,7 @@ _FREE = {
     "MIN:MAX:TYPE[/MODE]", "MODE", "MODEL", "MODES", "N", "NAMESPACE/NAME", "None", "PATTERN",
     "PERCENT", "DURATION", "SECONDS",
     "NODES", "ORIGIN", "RELEASE",
-    "AMOUNT", "SIZE", "TYPE=N", "UID", "URL", "USD", "USER", "COMMAND", "X", "ZONE",
+    "AMOUNT", "SIZE", "TYPE=N", "UID", "URL", "USD", "USER", "COMMAND", "X", "ZONE", "use [VERSION]",
 }  # fmt: skip
 #: Options of these names are free, too, where the value is called NAME.
 _NEW_NAMES = {

@@ -242,8 +242,8 @@ def all_structs() -> set[str]:
     versions += tuple(
         f"{group}.k8s.io/v1"
         for group in (
-            "admissionregistration", "apiextensions", "discovery", "networking", "rbac.authorization", "scheduling",
-            "storage",
+            "admissionregistration", "apiextensions", "apiregistration", "discovery", "networking",
+            "rbac.authorization", "scheduling", "storage",
         )
     )  # fmt: skip
     pending = [shape_of(version, kind) for version in versions for kind in kinds_of(version)]

@@ -1,0 +1,1 @@
+"""Requests in order, with kube-apiserver's answers, for the lab and for Kubernetes."""
