@@ -6,6 +6,7 @@ runtime add (``/etc/hosts``, device nodes, volumes), and what the container has 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import posixpath
@@ -83,6 +84,8 @@ class ContainerFiles:
         self, volumes: Mapping[str, MountedVolume] | None = None, nodes: Iterable[str] = (),
         files: Mapping[str, bytes] | None = None, *, read_only_root: bool = False, working_directory: str = "/",
     ) -> None:  # fmt: skip
+        #: The background commands of all shells of the container, which share a limit.
+        self.background: set[asyncio.Task[int]] = set()
         self._root = Directory()
         self._bytes = 0
         self._files = 0

@@ -171,6 +171,12 @@ def test_no_expression_takes_long(text: str) -> None:
     assert ran("sh", "-c", text, seconds=2).code == 0
 
 
+def test_the_shells_of_a_container_share_a_limit_of_background_commands() -> None:
+    loop = "i=0; while [ $i -lt 150 ]; do sleep 99999999 & i=$((i+1)); done"
+    result = ran("sh", "-c", f"{loop}; ({loop})")
+    assert (result.code, "cannot fork" in result.err) == (2, True)
+
+
 @pytest.mark.parametrize("text", ["echo 'open", "if true; then echo", "for i in 1; echo", "echo )", "&& echo", "$("])
 def test_a_syntax_error_exits_with_two(text: str) -> None:
     ended = ran("sh", "-c", text)

@@ -359,11 +359,14 @@ class Shell(ShellState):
         """Start a background command."""
         for done in [number for number, task in self.background.items() if task.done()][:-_MOST_ENDED]:
             del self.background[done]
-        if len(self.background) > _MOST_BACKGROUND:
+        running = self.files.background
+        if len(self.background) > _MOST_BACKGROUND or len(running) > _MOST_BACKGROUND:
             raise ShellFault("cannot fork: resource temporarily unavailable")
         number = max((*self.background, _FIRST_ID - 1, int(self.last_background or 0))) + 1
         task = asyncio.create_task(self._subshell(part, streams._replace(input=Input())))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the script may never wait for it
+        running.add(task)
+        task.add_done_callback(running.discard)
         self.background[number] = task
         self.last_background, self.last = str(number), 0
 
