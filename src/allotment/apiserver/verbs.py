@@ -26,6 +26,7 @@ from allotment.apiserver.admission.mutation import Mutation
 from allotment.apiserver.admission.pod_warnings import WARNINGS
 from allotment.apiserver.admission.validating_policies import ValidatingPolicies
 from allotment.apiserver.admission.webhooks import Webhooks
+from allotment.apiserver.bodies import in_namespace
 from allotment.apiserver.conversion import as_stored, completed, converted_metadata, in_version
 from allotment.apiserver.custom_resources.conversion import ConversionNeeded
 from allotment.apiserver.custom_resources.definitions import DEFINITIONS
@@ -471,6 +472,7 @@ class Verbs:
         )  # fmt: skip
         if tree is None or tree is new:
             return _Mutated({**owned, "metadata": given}, fields, owned)
+        tree = _of_request(operation, tree, new)
         kept = {key: given[key] for key in (*_SET_AT_STORAGE, "name") if key in given}
         return _Mutated({**tree, "metadata": metadata.ordered({**kept, **tree["metadata"]})}, fields, tree)
 
@@ -500,6 +502,7 @@ class Verbs:
         )  # fmt: skip
         if tree is None or tree is shown:
             return _Mutated(new, fields, old)
+        tree = _of_request(operation, tree, shown)
         meta = metadata.updated_metadata(tree["metadata"], old["metadata"])
         return _Mutated({**tree, "metadata": meta}, fields, tree)
 
@@ -600,6 +603,15 @@ def _without_revision(tree: Tree) -> Tree:
 
 def _rest(tree: Tree) -> Tree:
     return {key: value for key, value in tree.items() if key not in ("kind", "apiVersion", "metadata")}
+
+
+def _of_request(operation: Operation, tree: Tree, before: Tree) -> Tree:
+    """An object that mutating admission has changed: of the kind that it had, and in the namespace of the request.
+
+    Raises 400 if it is in another namespace now.
+    """
+    namespace = operation.namespace if operation.kind.namespaced else ""
+    return in_namespace({**tree, "apiVersion": before["apiVersion"], "kind": before["kind"]}, namespace)
 
 
 def _without_status(tree: Tree, kind: ServedKind) -> Tree:

@@ -8,6 +8,7 @@ import urllib.request
 
 from allotment import Lab
 from allotment.model.trees import Tree
+from tests.polling import wait_until
 
 MANIFEST = """
 apiVersion: v1
@@ -54,7 +55,8 @@ def test_pods_and_services_are_reached_through_the_api_server() -> None:
         code, page = _get(lab, "pods/web/proxy/")
         assert (code, b"web" in page) == (200, True)
         assert _get(lab, "pods/http:web:8080/proxy/")[0] == 200
-        lab.wait("pod/web")
+        # The endpoints of a Service follow its pods.
+        wait_until(lambda: _get(lab, "services/web/proxy/")[0] == 200, lambda: _get(lab, "services/web/proxy/"))
         for path in ("services/web/proxy/", "services/web:80/proxy/", "services/http:web:80/proxy/index.html?x=1"):
             assert _get(lab, path)[0] == 200, path
         assert _status(lab, "services/web:81/proxy/") == {

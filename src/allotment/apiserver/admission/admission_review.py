@@ -153,10 +153,10 @@ def rejection(webhook: str, result: Tree | None) -> StatusError:
     status: Tree = dict(result or {})
     explanation = status.get("message") or status.get("reason")
     denied = f"admission webhook {quote(webhook)} denied the request"
-    code = status.get("code") or 0
+    code = max(status.get("code") or 0, 400)
     given = {
         "kind": "Status", "apiVersion": "v1", "metadata": status.get("metadata") or {}, "status": "Failure",
         "message": f"{denied}: {explanation}" if explanation else f"{denied} without explanation",
-        "reason": status.get("reason"), "details": status.get("details"), "code": max(code, 400),
+        "reason": status.get("reason"), "details": status.get("details"), "code": code if code < 1000 else 500,
     }  # fmt: skip
     return StatusError({key: value for key, value in given.items() if value is not None})

@@ -19,7 +19,6 @@ from allotment.model.trees import Tree
 #: The buckets of the kinds with this subresource.
 PROXIED: Final = ("pods", "services")
 _SCHEMES: Final = ("", "http", "https")
-_MARK: Final = "/proxy"
 
 
 class _Address(NamedTuple):
@@ -52,8 +51,19 @@ async def proxy_to(
         raise api_errors.not_found(kind.group, kind.plural, address.name)
     endpoint = _pod(entry.tree, address) if kind.bucket == "pods" else _service(entry.tree, address, reader)
     trust = Trust(verify=False, is_encrypted=address.scheme == "https")
-    path = request.path.partition(f"/{target.name}{_MARK}")[2] or "/"
-    return await proxied(client, Target(endpoint, trust), request, path, tuple(forwarded(request)))
+    return await proxied(client, Target(endpoint, trust), request, _rest(request.path), tuple(forwarded(request)))
+
+
+def _rest(path: str) -> str:
+    """What follows ``proxy`` in a path, percent-encoded as it is.
+
+    >>> (
+    ...     _rest("/api/v1/namespaces/proxy/pods/http%3Aweb%3A80/proxy/a%20b/"),
+    ...     _rest("/api/v1/namespaces/shop/pods/web/proxy"),
+    ... )
+    ('/a%20b/', '/')
+    """
+    return "/" + "/".join(path.split("/")[8:])
 
 
 def _pod(pod: Tree, address: _Address) -> Endpoint:

@@ -215,6 +215,38 @@ def test_the_managed_fields_are_those_of_the_client(server: WebhookServer) -> No
     _run(scenario)
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "code", "kind", "namespace"),
+    [("/metadata/namespace", "other", 400, "Status", None), ("/kind", "Secret", 201, "ConfigMap", "shop")],
+)
+def test_a_webhook_cannot_make_another_object_of_the_one_of_the_request(
+    server: WebhookServer, path: str, value: str, code: int, kind: str, namespace: str | None
+) -> None:
+    async def scenario(served: Served) -> None:
+        assert (await served.post("/api/v1/namespaces", {"metadata": {"name": "other"}})).code == 201
+        await _register(served, server, Hook(patch({"op": "replace", "path": path, "value": value}), kind="mutating"))
+        created = await served.post(MAPS, MAP)
+        assert (created.code, created.body["kind"]) == (code, kind)
+        assert created.body["metadata"].get("namespace") == namespace
+        maps = (await served.get("/api/v1/configmaps?fieldSelector=metadata.name=" + MAP["metadata"]["name"])).body
+        assert [each["metadata"]["namespace"] for each in maps["items"]] == ([namespace] if namespace else [])
+
+    _run(scenario)
+
+
+@pytest.mark.parametrize(("given", "code"), [(0, 400), (200, 400), (403, 403), (200_000, 500)])
+def test_the_status_of_a_denial_is_one_of_http(server: WebhookServer, given: int, code: int) -> None:
+    def denied(review: Tree) -> Tree:
+        decision = {"uid": review["request"]["uid"], "allowed": False, "status": {"code": given}}
+        return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": decision}
+
+    async def scenario(served: Served) -> None:
+        await _register(served, server, Hook(denied))
+        assert (await served.post(MAPS, MAP)).code == code
+
+    _run(scenario)
+
+
 def test_custom_resources(server: WebhookServer) -> None:
     definition = {
         "metadata": {"name": "crons.example.com"},
