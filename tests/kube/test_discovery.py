@@ -19,11 +19,9 @@ from tests.kube.releases import changed_gates
 from tests.vectors.apiserver.recorded_servers import RecordedServer, recorded_server
 
 _ACCEPT: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-#: Groups that a lab does not have: it does not aggregate other API servers.
-_NOT_SERVED: Final = frozenset({"apiregistration.k8s.io"})
 #: Groups that only a lab has: it serves the API of metrics-server itself.
 _ADDED: Final = frozenset({"metrics.k8s.io"})
-#: Differences on purpose: a lab has no component statuses, which are deprecated, and no HTTP proxy to pods and nodes.
+#: Differences on purpose: a lab has no component statuses, which are deprecated; it does not list proxies.
 _DIFFERENT: Final = (
     "missing: v1 componentstatuses",
     *(f"v1 {resource} lacks subresource proxy" for resource in ("nodes", "pods", "services")),
@@ -55,7 +53,7 @@ def discovered(tree: Tree) -> dict[str, Served]:
     found: dict[str, Served] = {}
     for group in tree["items"]:
         name = (group.get("metadata") or {}).get("name") or ""
-        if name in _NOT_SERVED | _ADDED:
+        if name in _ADDED:
             continue
         for version in group["versions"]:
             for entry in version.get("resources") or ():
@@ -76,7 +74,7 @@ def orders(tree: Tree) -> list[list[str]]:
     return sorted(
         [(group.get("metadata") or {}).get("name") or "", *(version["version"] for version in group["versions"])]
         for group in tree["items"]
-        if (group.get("metadata") or {}).get("name") not in _NOT_SERVED
+        if (group.get("metadata") or {}).get("name") not in _ADDED
     )
 
 

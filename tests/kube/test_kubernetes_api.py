@@ -20,7 +20,7 @@ from allotment.cluster.errors import StatusError
 from allotment.cluster.recorder import Events
 from allotment.cluster.remote.http_client import HttpClient
 from allotment.cluster.remote.kubeconfig import target
-from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, PODS, SERVICE_ACCOUNTS
+from allotment.cluster.resources import CLAIM_TEMPLATES, CLAIMS, CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
 from allotment.lab import fleet
 from allotment.lab.driver_environment import DriverEnvironment
 from allotment.lab.node_drivers import NodeDrivers
@@ -64,8 +64,12 @@ async def _run_programs(server: real_kube.ApiServer, scenario: Callable[[Client]
             return clients[name]
 
         clock, random, identity = Clock(10), Random(), client_for("allotment")
-        with contextlib.suppress(StatusError):  # Kubernetes' controller for that does not run here
+        # Pods wait for these objects; Kubernetes' controllers, which create them, do not run here.
+        with contextlib.suppress(StatusError):
             await identity.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, "default")
+        with contextlib.suppress(StatusError):
+            authorities = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": ""}}
+            await identity.create(CONFIG_MAPS, authorities, "default")
         await fleet.publish(identity, ("t4-4x-pcie",), kube="1.36", version="test", now=clock.now())
         caches = Caches(identity, clock=clock, random=random)
         context = program.ProgramContext(client_for, caches, clock, Events(identity, clock=clock), random)
