@@ -72,7 +72,8 @@ def main() -> int:
             return 1
         for outcome in found[release]:
             if outcome.failure:
-                failed = True
+                # A slow machine does not reach all of the subset; that shows no defect.
+                failed |= not (arguments.subset and outcome.is_unfinished)
                 sys.stdout.write(f"FAILED {outcome.test.name}\n  {outcome.failure}\n")
         sys.stdout.write(f"{table(release, found[release], excluded)}\n")
     if arguments.json is not None:

@@ -13,6 +13,9 @@ from typing import Any, Final, NamedTuple
 #: Tests of one group share this mark at the start of their names.
 _GROUP: Final = re.compile(r"\[(sig-[a-z-]+)\]")
 _GATE: Final = re.compile(r"\[FeatureGate:(\w+)\]")
+_NOT_REACHED: Final = "not run within the time limit"
+#: Ginkgo's message about a test that was running when the time was over.
+_INTERRUPTED: Final = "A suite timeout occurred"
 #: The state of a selected test that did not fail, in ginkgo's report.
 _PASSED: Final = "passed"
 
@@ -56,6 +59,11 @@ class Outcome(NamedTuple):
     failure: str
     seconds: float
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the time limit ended before the test."""
+        return self.failure in (_NOT_REACHED, _INTERRUPTED)
+
 
 class E2EError(Exception):
     """Raised if the program did not run to its end; the text is for the user."""
@@ -91,7 +99,7 @@ def shards(tests: Iterable[E2ETest], count: int) -> list[list[E2ETest]]:
 
 def _outcome(test: E2ETest, report: dict[str, Any] | None) -> Outcome:
     if report is None or report["State"] == "skipped":
-        return Outcome(test, "not run within the time limit", 0.0)
+        return Outcome(test, _NOT_REACHED, 0.0)
     failure = report.get("Failure") or {}
     message = str(failure.get("Message") or report["State"]).strip()
     seconds = report.get("RunTime", 0) / 1e9

@@ -6,7 +6,7 @@ import re
 
 from tests.e2e.exclusions import Exclusions
 from tests.e2e.labs import features
-from tests.e2e.suite import E2ETest
+from tests.e2e.suite import E2ETest, Outcome
 
 POOLS = E2ETest(
     "[sig-node] [DRA] control plane [FeatureGate:DRAResourcePoolStatus] [Feature:OffByDefault] should filter by pool"
@@ -35,3 +35,10 @@ def test_the_fast_part_and_all_tests_are_selected_by_name() -> None:
     selection = Exclusions.read(containers=True)
     assert re.search(selection.focus, POOLS.name)
     assert re.search(selection.subset, "[sig-node] [DRA] control plane supports reusing resources")
+
+
+def test_tests_that_a_slow_machine_does_not_reach_are_unfinished() -> None:
+    assert [
+        Outcome(PLAIN, failure, 0.0).is_unfinished
+        for failure in ("", "expected 1, found 2", "A suite timeout occurred", "not run within the time limit")
+    ] == [False, False, True, True]
