@@ -34,6 +34,7 @@ from allotment.apiserver.custom_resources.registration import follow_definitions
 from allotment.apiserver.definition_cleanup import DefinitionCleanup
 from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming, Upgrade
 from allotment.apiserver.kinds.kind import ServedKind, User
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.outbound.client import OutboundClient
 from allotment.apiserver.outbound.conversions import convert_listed, convert_read
 from allotment.apiserver.paths import ResourcePath
@@ -57,7 +58,7 @@ from allotment.apiserver.request_options import (
 from allotment.apiserver.served_kinds import Catalog, is_custom
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.streams import Kubelets
-from allotment.apiserver.verbs import Ids, Operation, Verbs
+from allotment.apiserver.verbs import Ids, Verbs
 from allotment.cluster.errors import StatusError
 from allotment.model.features import Features
 from allotment.model.quoting import quote
@@ -505,7 +506,9 @@ class Api:
             operation = self._operation(request, user, kind, target, {}, False, [])
             body_kind = ("v1", _CONNECT_OPTIONS[target.subresource])
             connect = _connect_options(query, *body_kind)
-            await self.verbs.admitted(lambda: self.verbs.admit(operation, "CONNECT", connect, body_kind=body_kind))
+            await self.verbs.admitted(
+                lambda: self.verbs.admission.admit(operation, "CONNECT", connect, body_kind=body_kind)
+            )
         return await streams.serve(target.subresource, request, entry.tree, self._kubelets)
 
     def call(self, operation: Operation, tree: Tree) -> Tree:
@@ -514,8 +517,10 @@ class Api:
         if operation.subresource in virtual_resources.BODIES:
             body_kind, versions = virtual_resources.BODIES[operation.subresource]
             written = {"kind": body_kind, "apiVersion": versions[0], **tree}
-            self.verbs.restrict_node(operation, "CREATE", written)
-            tree = self.verbs.admit(operation, "CREATE", written, body_kind=(versions[0], body_kind)) or written
+            self.verbs.admission.restrict_node(operation, "CREATE", written)
+            tree = (
+                self.verbs.admission.admit(operation, "CREATE", written, body_kind=(versions[0], body_kind)) or written
+            )
             operation = operation._replace(is_admitted=True)
         if operation.subresource == "binding":
             return virtual_resources.bind(self.verbs, operation, tree)

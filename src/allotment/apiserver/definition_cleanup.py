@@ -15,9 +15,10 @@ from typing import Final
 from allotment.apiserver import deletion
 from allotment.apiserver.custom_resources.definitions import CLEANUP, DEFINITIONS, with_termination
 from allotment.apiserver.kinds.kind import User
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.request_options import DeleteOptions
 from allotment.apiserver.storage.store import Change
-from allotment.apiserver.verbs import Operation, Verbs
+from allotment.apiserver.verbs import Verbs
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 

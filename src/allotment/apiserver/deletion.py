@@ -15,9 +15,10 @@ from typing import Final
 from allotment.apiserver import api_errors, metadata
 from allotment.apiserver.custom_resources.definitions import CLEANUP, DEFINITIONS, with_termination
 from allotment.apiserver.kinds.kind import ServedKind
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.request_options import DeleteOptions
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Operation, Verbs, is_removable, transient_entry
+from allotment.apiserver.verbs import Verbs, is_removable, transient_entry
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 
@@ -35,8 +36,8 @@ def delete(verbs: Verbs, operation: Operation, options: DeleteOptions) -> tuple[
     if kind.bucket == "namespaces" and operation.name in _PROTECTED:
         raise api_errors.forbidden(kind, operation.name, "this namespace may not be deleted")
     _preconditions(operation, options, entry)
-    verbs.restrict_node(operation, "DELETE", old=entry.tree)
-    verbs.admit(operation._replace(options=_as_tree(options)), "DELETE", old=entry.tree)
+    verbs.admission.restrict_node(operation, "DELETE", old=entry.tree)
+    verbs.admission.admit(operation._replace(options=_as_tree(options)), "DELETE", old=entry.tree)
     tree = entry.tree
     before: Tree = tree["metadata"]
     if kind.bucket == "namespaces":

@@ -20,6 +20,7 @@ from allotment.apiserver import patch as patching
 from allotment.apiserver.api import Api
 from allotment.apiserver.conversion import in_version
 from allotment.apiserver.kinds.kind import ServedKind, User
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.outbound.conversions import convert_read
 from allotment.apiserver.reads import paging
 from allotment.apiserver.reads import watch as watching
@@ -27,7 +28,6 @@ from allotment.apiserver.reads.computed import readable
 from allotment.apiserver.reads.selectors import parse_selection
 from allotment.apiserver.request_options import DeleteOptions, ListOptions, WriteOptions
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Operation
 from allotment.cluster.client import Listing, PatchKind, Propagation, Resource, WatchEvent
 from allotment.model.trees import Tree
 

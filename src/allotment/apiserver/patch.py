@@ -11,10 +11,11 @@ import msgspec
 from allotment.apiserver import api_errors, bodies, go_json, scale
 from allotment.apiserver.conversion import in_version
 from allotment.apiserver.kinds.kind import ServedKind
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.request_options import Validation, WriteOptions
 from allotment.apiserver.served_kinds import api_version, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Operation, Verbs, check_name
+from allotment.apiserver.verbs import Verbs, check_name
 from allotment.apiserver.writes import json_patch
 from allotment.apiserver.writes.go_format import format_value
 from allotment.apiserver.writes.merge_patch import apply_merge_patch

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from allotment.apiserver import api_errors, bodies
 from allotment.apiserver.kinds.kind import ServedKind
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.storage.store import Entry
-from allotment.apiserver.verbs import Operation, Verbs, check_name
+from allotment.apiserver.verbs import Verbs, check_name
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import invalid
 
@@ -51,7 +52,7 @@ def write(verbs: Verbs, operation: Operation, scale: Tree) -> Entry:
     meta = {key: value for key, value in tree["metadata"].items() if key not in ("uid", "resourceVersion")}
     before = view(entry, operation.kind)
     after = {**before, "spec": {"replicas": replicas} if replicas else {}}
-    admitted = verbs.admit(operation, "UPDATE", after, before, body_kind=(API_VERSION, "Scale"))
+    admitted = verbs.admission.admit(operation, "UPDATE", after, before, body_kind=(API_VERSION, "Scale"))
     if admitted is not None and admitted is not after:
         tree = _with_value(tree, operation.kind.scale.spec, (admitted.get("spec") or {}).get("replicas") or 0)
     stored = operation._replace(version=operation.kind.storage_version, is_admitted=True)

@@ -17,24 +17,18 @@ import msgspec
 
 from allotment.apiserver import api_errors, metadata
 from allotment.apiserver.access.authorization import Authorizer
-from allotment.apiserver.access.node_authorizer import node_of
-from allotment.apiserver.admission import node_restriction, plugins
 from allotment.apiserver.admission.attempts import Attempt, carry_out
-from allotment.apiserver.admission.attributes import Attributes
-from allotment.apiserver.admission.mutating_policies import MutatingPolicies
-from allotment.apiserver.admission.mutation import Mutation
-from allotment.apiserver.admission.pod_warnings import WARNINGS
-from allotment.apiserver.admission.validating_policies import ValidatingPolicies
-from allotment.apiserver.admission.webhooks import Webhooks
+from allotment.apiserver.admission.chain import Admission
 from allotment.apiserver.bodies import in_namespace
 from allotment.apiserver.conversion import as_stored, completed, converted_metadata, in_version
 from allotment.apiserver.custom_resources.conversion import ConversionNeeded
 from allotment.apiserver.custom_resources.definitions import DEFINITIONS
 from allotment.apiserver.custom_resources.registration import delete_objects
 from allotment.apiserver.kinds.kind import ServedKind, User, Write
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.outbound.client import OutboundClient
 from allotment.apiserver.outbound.conversions import convert_needed
-from allotment.apiserver.served_kinds import Catalog, api_version, is_custom, shape_in
+from allotment.apiserver.served_kinds import Catalog, is_custom, shape_in
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.writes import managed_fields
 from allotment.cluster.errors import StatusError
@@ -73,38 +67,6 @@ class Ids(Protocol):
         ...
 
 
-def _ignore_warning(text: str) -> None:
-    """Discard a warning."""
-
-
-class Operation(NamedTuple):
-    """A request on an object or kind in one API version.
-
-    ``warn`` adds a Warning header. ``options``: the fields of CreateOptions, UpdateOptions or DeleteOptions.
-    ``is_admitted``: admission has decided about the request as a whole, such as an eviction. ``verb``: that of the
-    request for authorization. ``is_collection``: a whole collection is deleted, so admission sees no name.
-    """
-
-    kind: ServedKind
-    version: str
-    namespace: str
-    name: str
-    user: User
-    manager: str = "unknown"
-    subresource: str = ""
-    dry_run: bool = False
-    warn: Callable[[str], None] = _ignore_warning
-    options: Tree | None = None
-    is_admitted: bool = False
-    verb: str = "update"
-    is_collection: bool = False
-
-    @property
-    def api_version(self) -> str:
-        """The group and version as in ``apiVersion``."""
-        return api_version(self.kind, self.version)
-
-
 class Verbs:
     """Write operations on a store, following the rules of the served kinds."""
 
@@ -118,37 +80,28 @@ class Verbs:
         self.ids: Ids = ids
         #: Calls other servers, such as webhooks.
         self.outbound = outbound
-        #: The write that is being carried out, if webhooks can be called for it.
-        self._attempt: Attempt | None = None
         #: Namespaces whose objects are created once webhooks can be called for them.
         self._new_namespaces: list[str] = []
-        #: Admission plugins that do not run, by Kubernetes' names.
-        self.disabled_plugins: frozenset[str] = frozenset()
         self._clock = clock
         self._authorizer = authorizer
         self._namespace_objects = namespace_objects
-        self.policies = ValidatingPolicies(store, catalog, features.kube, authorizer)
-        self.webhooks = Webhooks(store, features.kube, authorizer)
-        self._mutating_policies = MutatingPolicies(store, catalog, features.kube, authorizer)
-        self._mutation = Mutation(self._mutating_policies, self.webhooks)
+        self.admission = Admission(store, catalog, features, authorizer)
 
     def close(self) -> None:
         """Unsubscribe from the store."""
-        self.policies.close()
-        self.webhooks.close()
-        self._mutating_policies.close()
+        self.admission.close()
 
     def now(self) -> str:
         """The current time in RFC 3339."""
-        if self._attempt is not None:
-            return self._attempt.now
+        if self.admission.attempt is not None:
+            return self.admission.attempt.now
         return self._clock().isoformat()[:19] + "Z"
 
     async def admitted(self, write: Callable[[], Result], warnings: list[str] | None = None) -> Result:
         """The result of a write by other methods; webhooks are called for it. ``warnings``: where it adds warnings."""
         for _ in range(_MAX_CONVERSIONS):
             try:
-                return await self._with_webhooks(write, warnings) if self.webhooks.exist else write()
+                return await self._with_webhooks(write, warnings) if self.admission.has_webhooks else write()
             except ConversionNeeded as needed:
                 await convert_needed(self.outbound, needed)
         raise api_errors.internal("the object changed during its conversion")
@@ -156,11 +109,11 @@ class Verbs:
     async def _with_webhooks(self, write: Callable[[], Result], warnings: list[str] | None) -> Result:
         def attempt_write(attempt: Attempt) -> Result:
             ids = self.ids
-            self.ids, self._attempt = attempt, attempt
+            self.ids, self.admission.attempt = attempt, attempt
             try:
                 return write()
             finally:
-                self.ids, self._attempt = ids, None
+                self.ids, self.admission.attempt = ids, None
 
         result = await carry_out(
             attempt_write, Attempt(self.ids, self.now()), self.outbound, [] if warnings is None else warnings
@@ -180,77 +133,13 @@ class Verbs:
         """The context passed to the kind's rules."""
         return Write(
             operation.user, self.store, self.features, now, self.ids.suffix, operation.warn, operation.namespace,
-            operation.version, operation.subresource, operation.dry_run, self.disabled_plugins, operation.verb,
-            self._authorizer, self._plural,
+            operation.version, operation.subresource, operation.dry_run, self.admission.disabled_plugins,
+            operation.verb, self._authorizer, self._plural,
         )  # fmt: skip
 
     def _plural(self, written: str, name: str) -> str:
         kind = self.catalog.named(written, name)
         return "" if kind is None else kind.plural
-
-    def admit(
-        self, operation: Operation, action: str, new: Tree | None = None, old: Tree | None = None, *,
-        name: str = "", body_kind: tuple[str, str] | None = None,
-    ) -> Tree | None:  # fmt: skip
-        """The new object after admission by webhooks and policies; the arguments are those of ``Attributes``.
-
-        Raises StatusError if they deny the request.
-        """
-        if not self._can_mutate(operation) and not self._can_deny(operation):
-            return new
-        attributes = self._attributes(operation, action, new, old, name=name, body_kind=body_kind)
-        attributes = attributes._replace(new=self._mutation.mutated(attributes, self._attempt))
-        self._validate(attributes)
-        return attributes.new
-
-    def _can_deny(self, operation: Operation) -> bool:
-        """Whether policies or webhooks decide about a write that mutating admission has admitted."""
-        return not operation.is_admitted and (self.policies.exist or self.webhooks.exist)
-
-    def _validate(self, attributes: Attributes) -> None:
-        self.policies.check(attributes)
-        self.webhooks.validate(attributes, self._attempt)
-
-    def _attributes(
-        self, operation: Operation, action: str, new: Tree | None, old: Tree | None, *, name: str = "",
-        body_kind: tuple[str, str] | None = None,
-    ) -> Attributes:  # fmt: skip
-        options: Tree | None = None
-        if action != "CONNECT":
-            dry_run = {"dryRun": ["All"]} if operation.dry_run else {}
-            options = {
-                "kind": f"{action.capitalize()}Options", "apiVersion": "meta.k8s.io/v1", **(operation.options or {}),
-                **dry_run,
-            }  # fmt: skip
-        return Attributes(
-            action, operation.kind, operation.version, operation.namespace,
-            "" if operation.is_collection else name or operation.name,
-            operation.user, operation.warn, new, old, operation.subresource, operation.dry_run, options, body_kind,
-        )  # fmt: skip
-
-    def _validate_by_plugins(
-        self, operation: Operation, action: str, new: Tree, old: Tree | None = None, *, name: str = ""
-    ) -> None:
-        """Raise StatusError if an admission plugin for the kind rejects a valid object."""
-        validating = plugins.VALIDATING.get(operation.kind.bucket)
-        if validating is None or operation.is_admitted:
-            return
-        attributes = self._attributes(operation, action, new, old, name=name)
-        if operation.warn is not _ignore_warning and operation.kind.bucket in WARNINGS:
-            WARNINGS[operation.kind.bucket](attributes)
-        for plugin_name, validate in validating.items():
-            if plugin_name not in self.disabled_plugins:
-                validate(attributes, self.store, self.features.kube)
-
-    def restrict_node(
-        self, operation: Operation, action: str, new: Tree | None = None, old: Tree | None = None, *, name: str = ""
-    ) -> None:
-        """Raise StatusError if the user is a node that may not make this request; ``new`` is not yet validated."""
-        node = node_of(operation.user)
-        if node is None or operation.is_admitted or node_restriction.NAME in self.disabled_plugins:
-            return
-        attributes = self._attributes(operation, action, new, old, name=name)
-        node_restriction.restrict(node, attributes, self.store, self._authorizer, self.features)
 
     # --- creating ----------------------------------------------------------------------------------------------------
 
@@ -276,9 +165,9 @@ class Verbs:
         stored = as_stored(kind, operation.version, tree)
         meta = converted_metadata(kind, meta, stored.get("metadata") or {})
         stored = {"kind": kind.kind, "apiVersion": stored["apiVersion"], "metadata": meta, **_rest(stored)}
-        self.restrict_node(operation, "CREATE", stored, name=metadata_in_body.get("name") or "")
+        self.admission.restrict_node(operation, "CREATE", stored, name=metadata_in_body.get("name") or "")
         mutation: _Mutated | None = None
-        if self._can_mutate(operation):
+        if self.admission.can_mutate(operation):
             mutation = self._mutated_create(operation, stored, metadata_in_body, write, is_apply=is_apply)
             stored = mutation.tree
             meta = stored["metadata"]
@@ -302,17 +191,17 @@ class Verbs:
             fields = metadata_in_body.get("managedFields")
         else:
             fields = self._managed_fields(operation, None, _without_status(owned, kind), metadata_in_body, now)
-        self._validate_by_plugins(operation, "CREATE", stored, name=name)
-        if self._can_deny(operation):
+        self.admission.validate_by_plugins(operation, "CREATE", stored, name=name)
+        if self.admission.can_deny(operation):
             shown = normalize(_without_revision(with_managed_fields(stored, fields)), shape, owned)
-            self._validate(self._attributes(operation, "CREATE", shown, None, name=name))
+            self.admission.validate(self.admission.attributes(operation, "CREATE", shown, None, name=name))
         if metadata_in_body.get("resourceVersion") and not is_apply:
             raise api_errors.unclassified("resourceVersion should not be set on objects to be created")
         if self.store.get(kind.store_bucket, operation.namespace, name) is not None:
             raise api_errors.already_exists(kind, name)
         entry = self._store_object(operation, name, stored, stored["metadata"], fields, owned)
         if kind.bucket == _NAMESPACES and not operation.dry_run:
-            if self._attempt is None:
+            if self.admission.attempt is None:
                 for companion, missing in self._missing_companions(name):
                     with contextlib.suppress(StatusError):  # a policy may deny them
                         self.create(companion, missing)
@@ -379,9 +268,9 @@ class Verbs:
         stored = as_stored(kind, operation.version, tree)
         meta = metadata.updated_metadata(converted_metadata(kind, requested, stored.get("metadata") or {}), before)
         new: Tree = {"kind": kind.kind, "apiVersion": old["apiVersion"], "metadata": meta, **_rest(stored)}
-        self.restrict_node(operation, "UPDATE", new, old)
+        self.admission.restrict_node(operation, "UPDATE", new, old)
         mutation: _Mutated | None = None
-        if self._can_mutate(operation):
+        if self.admission.can_mutate(operation):
             mutation = self._mutated_update(operation, new, old, requested, write, is_apply=is_apply)
             new = mutation.tree
         if rules.update is not None:
@@ -411,11 +300,11 @@ class Verbs:
             fields = requested.get("managedFields")
         else:
             fields = self._managed_fields(operation, old, owned, requested, now)
-        self._validate_by_plugins(operation, "UPDATE", new, old)
-        if self._can_deny(operation):
+        self.admission.validate_by_plugins(operation, "UPDATE", new, old)
+        if self.admission.can_deny(operation):
             shown = with_managed_fields({**new, "metadata": meta}, fields)
             shown = normalize(shown, _stored_shape(kind), {**normalized, **_shared_parts(shown, old)})
-            self._validate(self._attributes(operation, "UPDATE", shown, old))
+            self.admission.validate(self.admission.attributes(operation, "UPDATE", shown, old))
         return self._store_object(operation, operation.name, new, meta, fields, normalized, entry)
 
     def _preconditions(self, operation: Operation, requested: Tree, before: Tree) -> None:
@@ -446,9 +335,6 @@ class Verbs:
 
     # --- mutating admission ------------------------------------------------------------------------------------------
 
-    def _can_mutate(self, operation: Operation) -> bool:
-        return self._mutation.exists and not operation.is_admitted
-
     def _mutated_create(
         self, operation: Operation, stored: Tree, requested: Tree, write: Write, *, is_apply: bool
     ) -> _Mutated:
@@ -465,8 +351,8 @@ class Verbs:
         set_later = {*_SET_AT_STORAGE, *(() if requested.get("name") else ("name",))}
         meta = {key: value for key, value in shown["metadata"].items() if key not in set_later}
         new = with_managed_fields({**shown, "metadata": meta}, fields)
-        tree = self._mutation.mutated(
-            self._attributes(operation, "CREATE", new, None, name=str(requested.get("name") or "")), self._attempt,
+        tree = self.admission.mutated(
+            self.admission.attributes(operation, "CREATE", new, None, name=str(requested.get("name") or "")),
             default=lambda tree, before: normalize(rules.default(tree, before), _stored_shape(kind), before),
             admit=lambda tree: rules.admit(tree, write),
         )  # fmt: skip
@@ -495,8 +381,8 @@ class Verbs:
             operation, old, owned, requested, write.now
         )  # fmt: skip
         shown = with_managed_fields(shown, fields)
-        tree = self._mutation.mutated(
-            self._attributes(operation, "UPDATE", shown, old), self._attempt,
+        tree = self.admission.mutated(
+            self.admission.attributes(operation, "UPDATE", shown, old),
             default=lambda tree, before: normalize(rules.default(tree, before), _stored_shape(kind), before),
             admit=lambda tree: rules.admit_update(tree, old, write),
         )  # fmt: skip

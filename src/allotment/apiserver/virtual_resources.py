@@ -15,8 +15,9 @@ from allotment.apiserver.access import secret_tokens
 from allotment.apiserver.access.reviews import REVIEWS, AccessControl, token_request
 from allotment.apiserver.kinds import binding_and_eviction
 from allotment.apiserver.kinds.kind import User
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.request_options import delete_options
-from allotment.apiserver.verbs import Operation, Verbs
+from allotment.apiserver.verbs import Verbs
 from allotment.apiserver.writes import managed_fields
 from allotment.cluster.errors import StatusError
 from allotment.model.fields import shape_of

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable
 
 from allotment.apiserver.access.bootstrap import cluster_objects, token_tracking
 from allotment.apiserver.kinds.kind import User
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.served_kinds import Catalog
 from allotment.apiserver.storage.store import Change, Store
-from allotment.apiserver.verbs import Operation, Verbs
+from allotment.apiserver.verbs import Verbs
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 

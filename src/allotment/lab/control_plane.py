@@ -193,7 +193,7 @@ async def _started(settings: Settings, stack: AsyncExitStack) -> Plane:
         server=access.server.partition("//")[2], namespace_objects=companions, kubelets=kubelets,
     )  # fmt: skip
     if settings.api_server is not None:
-        api.verbs.disabled_plugins = settings.api_server.disabled_plugins
+        api.verbs.admission.disabled_plugins = settings.api_server.disabled_plugins
     stack.push_async_callback(api.outbound.close)
     server.application = api
     server.bodies.identify = authenticator.sender

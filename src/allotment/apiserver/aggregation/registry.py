@@ -15,9 +15,10 @@ from allotment.apiserver.aggregation.priorities import CUSTOM_PRIORITIES, priori
 from allotment.apiserver.custom_resources.definitions import DEFINITIONS
 from allotment.apiserver.kinds.api_services import BUCKET, with_condition
 from allotment.apiserver.kinds.kind import User
+from allotment.apiserver.operation import Operation
 from allotment.apiserver.request_options import DeleteOptions
 from allotment.apiserver.storage.store import Change
-from allotment.apiserver.verbs import Operation, Verbs
+from allotment.apiserver.verbs import Verbs
 from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 

@@ -43,7 +43,7 @@ def test_older_releases_do_not_copy_topology_labels() -> None:
 def test_a_disabled_plugin_admits_everything() -> None:
     async def scenario() -> None:
         served = await Served().started()
-        served.api.verbs.disabled_plugins = frozenset({"PodSecurity"})
+        served.api.verbs.admission.disabled_plugins = frozenset({"PodSecurity"})
         for request in POD_SECURITY[:3]:
             assert (await served.post(request.path, request.body)).code == 201
 
