@@ -7,7 +7,7 @@ Responses are sent only after the revisions they show are durable. Errors caused
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -32,7 +32,7 @@ from allotment.apiserver.aggregation.subresources import PROXIED, proxy_to
 from allotment.apiserver.api_description.endpoints import Documents
 from allotment.apiserver.custom_resources.registration import follow_definitions
 from allotment.apiserver.definition_cleanup import DefinitionCleanup
-from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming, Upgrade
+from allotment.apiserver.http_messages import AnyResponse, Request, Response, Streaming
 from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.operation import Operation
 from allotment.apiserver.outbound.client import OutboundClient
@@ -55,6 +55,7 @@ from allotment.apiserver.request_options import (
     revision,
     write_options,
 )
+from allotment.apiserver.responses import page_not_found, response_headers, status_response, watch_headers, with_warning
 from allotment.apiserver.served_kinds import Catalog, is_custom
 from allotment.apiserver.storage.store import Entry, Store
 from allotment.apiserver.streams import Kubelets
@@ -64,18 +65,8 @@ from allotment.model.features import Features
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
-Headers = tuple[tuple[str, str], ...]
-
 _log = logging.getLogger("allotment.apiserver")
 
-_PRIVATE: Final = ("cache-control", "no-cache, private")
-_JSON: Final[Headers] = (_PRIVATE, ("content-type", representation.JSON))
-_HEADERS_BY_MEDIA: Final[Mapping[str, Headers]] = {
-    representation.JSON: _JSON,
-    representation.YAML: (_PRIVATE, ("content-type", representation.YAML)),
-    representation.PROTOBUF: (_PRIVATE, ("content-type", representation.PROTOBUF)),
-}
-_PROTOBUF_STREAM_HEADERS: Final[Headers] = (_PRIVATE, ("content-type", f"{representation.PROTOBUF};stream=watch"))
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 #: Verbs that namespaced resources support in one namespace only, not across all namespaces.
 _SINGLE_NAMESPACE: Final = frozenset({"create", "deletecollection"})
@@ -84,9 +75,6 @@ _STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 _CONNECT_OPTIONS: Final = {
     "attach": "PodAttachOptions", "exec": "PodExecOptions", "portforward": "PodPortForwardOptions",
 }  # fmt: skip
-#: Maximum characters of all warnings in a response, and of each warning when the total is exceeded.
-_WARNINGS_MAX: Final = 4096
-_WARNING_MAX: Final = 256
 #: Query parameters of writes that admission policies can read.
 _WRITE_OPTIONS: Final = ("fieldManager", "fieldValidation")
 #: Subresources that read and write the object itself.
@@ -149,16 +137,16 @@ class Api:
             try:
                 response = await self._respond(request)
             except StatusError as error:
-                response = _status_response(error.status, request)
+                response = status_response(error.status, request)
             if isinstance(response, Response) and response.code >= 400:
                 # A rejection also reveals writes: a name that is in use, an object that was deleted.
                 await self.store.durable()
             return response
         except OSError as error:
-            return _status_response(api_errors.unavailable(f"the store has failed: {error}").status, request)
+            return status_response(api_errors.unavailable(f"the store has failed: {error}").status, request)
         except Exception as error:  # noqa: BLE001 - a bug in a handler must not close the client's connection
             _log.exception("%s %s", request.method, request.path)
-            return _status_response(api_errors.internal(f"{type(error).__name__}: {error}").status, request)
+            return status_response(api_errors.internal(f"{type(error).__name__}: {error}").status, request)
 
     async def _respond(self, request: Request) -> AnyResponse:
         user = self.access.authenticator(request)
@@ -186,8 +174,8 @@ class Api:
         try:
             response = await self._dispatch(request, user, kind, target, verb)
         except StatusError as error:
-            response = _status_response(error.status, request)
-        return _with_warning(response, deprecation)
+            response = status_response(error.status, request)
+        return with_warning(response, deprecation)
 
     async def _dispatch(
         self, request: Request, user: User, kind: ServedKind, target: ResourcePath, verb: str
@@ -301,7 +289,7 @@ class Api:
         await self._convert_page(kind, target.version, page)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable(min(page.revision, self.store.revision))
-        return Response(200, _HEADERS_BY_MEDIA[form.media], body)
+        return Response(200, response_headers(form), body)
 
     async def _convert_selected(self, kind: ServedKind, target: ResourcePath) -> None:
         """Have all objects converted whose fields a selector reads."""
@@ -323,7 +311,7 @@ class Api:
 
     def _watch(self, request: Request, kind: ServedKind, target: ResourcePath, options: ListOptions) -> AnyResponse:
         form = self._form(request, kind, stream=True)
-        headers = _PROTOBUF_STREAM_HEADERS if form.media == representation.PROTOBUF else _JSON
+        headers = watch_headers(form)
         selection = parse_selection(kind, target.version, options.labels, options.fields)
 
         convert = partial(convert_read, self.outbound, kind, version=target.version)
@@ -360,7 +348,7 @@ class Api:
             kind, version, entry, form, self.verbs.now() if form.shown == "table" else "", self.store
         )
         await self.store.durable(entry.revision)
-        return Response(code, _headers(form, warnings), body)
+        return Response(code, response_headers(form, warnings), body)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -392,7 +380,7 @@ class Api:
             tree = _object(request, operation, options)
             entry = await self.verbs.admitted(lambda: self.verbs.create(operation, tree), warnings)
         except StatusError as error:
-            return _status_response(error.status, request, warnings)
+            return status_response(error.status, request, warnings)
         return await self._object_response(kind, target.version, entry, form, 201, warnings)
 
     async def _update(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
@@ -408,7 +396,7 @@ class Api:
                 self.allow_new(user, kind, target.namespace, target.name)
             entry = await self.verbs.admitted(lambda: self.verbs.update(operation, tree), warnings)
         except StatusError as error:
-            return _status_response(error.status, request, warnings)
+            return status_response(error.status, request, warnings)
         return await self._object_response(kind, target.version, entry, form, 200 if exists else 201, warnings)
 
     async def _patch(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
@@ -427,7 +415,7 @@ class Api:
                 lambda: patching.patch(self.verbs, operation, patch, change, options), warnings
             )
         except StatusError as error:
-            return _status_response(error.status, request, warnings)
+            return status_response(error.status, request, warnings)
         return await self._object_response(kind, target.version, entry, form, 201 if new else 200, warnings)
 
     async def _delete(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
@@ -443,7 +431,7 @@ class Api:
         if status is None:
             return await self._object_response(kind, target.version, entry, form, warnings=warnings)
         await self.store.durable()
-        return Response(200, _headers(form, warnings), representation.encode_tree(status, form))
+        return Response(200, response_headers(form, warnings), representation.encode_tree(status, form))
 
     async def _delete_collection(
         self, request: Request, user: User, kind: ServedKind, target: ResourcePath
@@ -462,7 +450,7 @@ class Api:
         await deletion.delete_all(self.verbs, operation, page.entries, options, warnings)
         body = representation.list_body(kind, target.version, page, form, self.verbs.now(), self.store)
         await self.store.durable()
-        return Response(200, _headers(form, warnings), body)
+        return Response(200, response_headers(form, warnings), body)
 
     def _delete_options_body(self, request: Request) -> Tree:
         if not request.body:
@@ -488,9 +476,11 @@ class Api:
         media = bodies.media_type(request.headers.get("content-type", ""))
         body_kind, versions = virtual_resources.BODIES.get(target.subresource, (kind.kind, (operation.api_version,)))
         tree = bodies.in_namespace(bodies.read_unstored(request.body, media, body_kind, versions), target.namespace)
-        result = await self.verbs.admitted(lambda: self.call(operation, tree), warnings)
+        result = await self.verbs.admitted(
+            lambda: virtual_resources.call(self.verbs, self.access, operation, tree), warnings
+        )
         await self.store.durable()
-        return Response(201, _headers(form, warnings), representation.encode_tree(result, form))
+        return Response(201, response_headers(form, warnings), representation.encode_tree(result, form))
 
     async def _stream(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         """Proxy logs, exec, attach and port-forward to the kubelet of the pod's node."""
@@ -511,33 +501,6 @@ class Api:
             )
         return await streams.serve(target.subresource, request, entry.tree, self._kubelets)
 
-    def call(self, operation: Operation, tree: Tree) -> Tree:
-        """Carry out a create on a virtual resource and return its result."""
-        kind = operation.kind
-        if operation.subresource in virtual_resources.BODIES:
-            body_kind, versions = virtual_resources.BODIES[operation.subresource]
-            written = {"kind": body_kind, "apiVersion": versions[0], **tree}
-            self.verbs.admission.restrict_node(operation, "CREATE", written)
-            tree = (
-                self.verbs.admission.admit(operation, "CREATE", written, body_kind=(versions[0], body_kind)) or written
-            )
-            operation = operation._replace(is_admitted=True)
-        if operation.subresource == "binding":
-            return virtual_resources.bind(self.verbs, operation, tree)
-        if kind.bucket == "bindings":
-            pods = self.catalog.find("", "v1", "pods")
-            assert pods is not None, "pods are always served"
-            name = (tree.get("metadata") or {}).get("name") or ""
-            return virtual_resources.bind(self.verbs, operation._replace(kind=pods, name=name), tree)
-        if operation.subresource == "eviction":
-            return virtual_resources.evict(self.verbs, operation, tree)
-        if operation.subresource == "token":
-            return virtual_resources.issue_token(self.verbs, operation, tree, self.access)
-        if kind.verbs == ("create",) and not operation.subresource:
-            tree = {"kind": kind.kind, "apiVersion": operation.api_version, **tree}
-            return virtual_resources.review(self.verbs, operation, tree, self.access)
-        raise api_errors.unknown_path()
-
     async def _scale(self, request: Request, user: User, kind: ServedKind, target: ResourcePath) -> AnyResponse:
         form = self._form(request, kind)
         query = parse_query(request.query)
@@ -555,7 +518,7 @@ class Api:
             raise api_errors.method_not_allowed()
         body = representation.encode_tree(scale.view(entry, kind), form)
         await self.store.durable(entry.revision)
-        return Response(200, _headers(form, warnings), body)
+        return Response(200, response_headers(form, warnings), body)
 
     def _write_scale(self, request: Request, operation: Operation, media: str, patch: str) -> Entry:
         """Set the replicas of an object; ``patch``: the type of the patch in the body, which else is a Scale."""
@@ -623,43 +586,3 @@ def _default_manager(header: str) -> str:
     """The default field manager: the User-Agent up to its first slash."""
     name = "".join(character for character in header.partition("/")[0] if character.isprintable())[:128]
     return name or "unknown"
-
-
-def _headers(form: Form, warnings: Iterable[str] = ()) -> Headers:
-    headers = _HEADERS_BY_MEDIA[form.media]
-    if not warnings:
-        return headers
-    return (*headers, *(("warning", f"299 - {quote(text)}") for text in _limited(warnings)))
-
-
-def _limited(warnings: Iterable[str]) -> Iterable[str]:
-    """Distinct warnings, truncated as upstream does when they exceed the header limit."""
-    distinct = tuple(dict.fromkeys(warnings))
-    if sum(map(len, distinct)) <= _WARNINGS_MAX:
-        return distinct
-    return [text[:_WARNING_MAX] for text in distinct][: _WARNINGS_MAX // _WARNING_MAX]
-
-
-def _status_response(status: Tree, request: Request, warnings: Iterable[str] = ()) -> Response:
-    """A response that carries a Status."""
-    form = representation.status_form(request.headers.get("accept", ""))
-    headers = _headers(form, warnings)
-    seconds = (status.get("details") or {}).get("retryAfterSeconds")
-    if seconds:
-        headers = (*headers, ("retry-after", str(seconds)))
-    body = b"" if request.method == "HEAD" else representation.encode_tree(status, form)
-    return Response(int(status["code"]), headers, body)
-
-
-def _with_warning(response: AnyResponse, deprecation: str) -> AnyResponse:
-    """The response with one more Warning header, placed first."""
-    if isinstance(response, Upgrade):
-        return response
-    headers = response.headers
-    return response._replace(headers=(*headers[:2], ("warning", f"299 - {quote(deprecation)}"), *headers[2:]))
-
-
-def page_not_found() -> Response:
-    """Go's plain-text 404, which upstream sends for unknown paths."""
-    headers = (_PRIVATE, ("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff"))
-    return Response(404, headers, b"404 page not found\n")

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from allotment.apiserver import api_errors, bodies, deletion, scale
+from allotment.apiserver import api_errors, bodies, deletion, scale, virtual_resources
 from allotment.apiserver import patch as patching
 from allotment.apiserver.api import Api
 from allotment.apiserver.conversion import in_version
@@ -214,7 +214,9 @@ class LocalClient:
         self, resource: Resource, tree: Tree, namespace: str, name: str, subresource: str, dry_run: bool
     ) -> Tree:
         operation = self._operation(resource, namespace, name, subresource, dry_run, "create")
-        result = await self._api.verbs.admitted(lambda: self._api.call(operation, tree))
+        result = await self._api.verbs.admitted(
+            lambda: virtual_resources.call(self._api.verbs, self._api.access, operation, tree)
+        )
         await self._wait_until_durable()
         return result
 

@@ -34,7 +34,33 @@ _SERVER: Final = User("system:apiserver", ("system:masters",))
 _TOKENS: Final = "authentication.k8s.io/v1"
 
 
-def bind(verbs: Verbs, operation: Operation, binding: Tree) -> Tree:
+def call(verbs: Verbs, access: AccessControl, operation: Operation, tree: Tree) -> Tree:
+    """Carry out a create on a virtual resource and return its result."""
+    kind = operation.kind
+    if operation.subresource in BODIES:
+        body_kind, versions = BODIES[operation.subresource]
+        written = {"kind": body_kind, "apiVersion": versions[0], **tree}
+        verbs.admission.restrict_node(operation, "CREATE", written)
+        tree = verbs.admission.admit(operation, "CREATE", written, body_kind=(versions[0], body_kind)) or written
+        operation = operation._replace(is_admitted=True)
+    if operation.subresource == "binding":
+        return _bind(verbs, operation, tree)
+    if kind.bucket == "bindings":
+        pods = verbs.catalog.find("", "v1", _PODS)
+        assert pods is not None, "pods are always served"
+        name = (tree.get("metadata") or {}).get("name") or ""
+        return _bind(verbs, operation._replace(kind=pods, name=name), tree)
+    if operation.subresource == "eviction":
+        return _evict(verbs, operation, tree)
+    if operation.subresource == "token":
+        return _issue_token(verbs, operation, tree, access)
+    if kind.verbs == ("create",) and not operation.subresource:
+        tree = {"kind": kind.kind, "apiVersion": operation.api_version, **tree}
+        return _review(verbs, operation, tree, access)
+    raise api_errors.unknown_path()
+
+
+def _bind(verbs: Verbs, operation: Operation, binding: Tree) -> Tree:
     """Assign a pod to a node."""
     now = verbs.now()
     entry = verbs.store.get(_PODS, operation.namespace, operation.name)
@@ -46,7 +72,7 @@ def bind(verbs: Verbs, operation: Operation, binding: Tree) -> Tree:
     return api_errors.success(code=201)
 
 
-def evict(verbs: Verbs, operation: Operation, eviction: Tree) -> Tree:
+def _evict(verbs: Verbs, operation: Operation, eviction: Tree) -> Tree:
     """Delete a pod if the disruption budgets of its namespace allow it."""
     now = verbs.now()
     entry = verbs.store.get(_PODS, operation.namespace, operation.name)
@@ -65,7 +91,7 @@ def evict(verbs: Verbs, operation: Operation, eviction: Tree) -> Tree:
     return api_errors.success(code=201)
 
 
-def issue_token(verbs: Verbs, operation: Operation, body: Tree, access: AccessControl) -> Tree:
+def _issue_token(verbs: Verbs, operation: Operation, body: Tree, access: AccessControl) -> Tree:
     """Issue a token for a service account."""
     account = verbs.entry(operation).tree
     now = _moment(verbs)
@@ -93,7 +119,7 @@ def _moment(verbs: Verbs) -> datetime:
     return datetime.strptime(verbs.now(), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
-def review(verbs: Verbs, operation: Operation, tree: Tree, access: AccessControl) -> Tree:
+def _review(verbs: Verbs, operation: Operation, tree: Tree, access: AccessControl) -> Tree:
     """Answer an access or token review."""
     kind = operation.kind
     if kind.namespaced:
