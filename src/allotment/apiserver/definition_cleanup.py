@@ -10,12 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from allotment.apiserver import deletion
 from allotment.apiserver.custom_resources.definitions import CLEANUP, DEFINITIONS, with_termination
-from allotment.apiserver.kinds.kind import User
-from allotment.apiserver.operation import Operation
+from allotment.apiserver.operation import Operation, server_operation
 from allotment.apiserver.request_options import DeleteOptions
 from allotment.apiserver.storage.store import Change
 from allotment.apiserver.verbs import Verbs
@@ -23,9 +21,6 @@ from allotment.cluster.errors import StatusError
 from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
-
-_SERVER: Final = User("system:apiserver", ("system:masters",))
-_MANAGER: Final = "kube-apiserver"
 
 
 class DefinitionCleanup:
@@ -84,9 +79,8 @@ class DefinitionCleanup:
         plural, _, group = name.partition(".")
         for kind in self._verbs.catalog.custom:
             if (kind.plural, kind.group) == (plural, group):
-                operation = Operation(kind, kind.storage_version, "", "", _SERVER, _MANAGER, is_admitted=True)
                 for entry in tuple(self._verbs.store.list(name)):
-                    target = operation._replace(namespace=entry.namespace, name=entry.name)
+                    target = server_operation(kind, kind.storage_version, entry.namespace, entry.name)
                     deletion.delete(self._verbs, target, DeleteOptions())
 
     def _complete(self, name: str) -> None:
@@ -110,7 +104,7 @@ class DefinitionCleanup:
     def _operation(self, name: str, subresource: str = "") -> Operation:
         kind = self._verbs.catalog.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         assert kind is not None, "definitions are always served"
-        return Operation(kind, "v1", "", name, _SERVER, _MANAGER, subresource, is_admitted=True)
+        return server_operation(kind, "v1", "", name, subresource)
 
     def _write(self, definition: Tree, status: str, reason: str, message: str) -> Tree:
         tree = with_termination(definition, status, reason, message, self._verbs.now())

@@ -35,7 +35,8 @@ class Response(NamedTuple):
 class Streaming(NamedTuple):
     """A response sent in chunks (watch, log), produced only as fast as the client reads.
 
-    The transport closes ``pieces`` (``aclose``) when the client disconnects.
+    The transport closes ``pieces`` (``aclose``) when the client disconnects. ``pieces`` raises ConnectionError if its
+    source, such as another server, ends too early: the response then ends without its final chunk.
     """
 
     code: int

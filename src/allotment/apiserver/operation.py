@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from allotment.apiserver.kinds.kind import ServedKind, User
 from allotment.apiserver.served_kinds import api_version
 from allotment.model.trees import Tree
+
+#: The user of writes by the server itself.
+_SERVER: Final = User("system:apiserver", ("system:masters",))
 
 
 def ignore_warning(text: str) -> None:
@@ -40,3 +43,8 @@ class Operation(NamedTuple):
     def api_version(self) -> str:
         """The group and version as in ``apiVersion``."""
         return api_version(self.kind, self.version)
+
+
+def server_operation(kind: ServedKind, version: str, namespace: str, name: str, subresource: str = "") -> Operation:
+    """A write of the server itself, which admission does not decide about."""
+    return Operation(kind, version, namespace, name, _SERVER, "kube-apiserver", subresource, is_admitted=True)

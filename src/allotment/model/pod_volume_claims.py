@@ -16,6 +16,12 @@ def claim_names(pod: Tree) -> Iterator[tuple[str, bool]]:
             yield ephemeral_claim_name(pod, volume), True
 
 
+def claim_keys(pod: Tree) -> Iterator[tuple[str, str]]:
+    """The namespace and name of each claim of a pod's volumes."""
+    for name, _ in claim_names(pod):
+        yield pod["metadata"].get("namespace", ""), name
+
+
 def ephemeral_claim_name(pod: Tree, volume: Tree) -> str:
     """The name of the claim for an ephemeral volume of a pod."""
     return f"{pod['metadata']['name']}-{volume['name']}"

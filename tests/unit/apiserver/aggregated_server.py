@@ -21,6 +21,8 @@ RESOURCES: Tree = {
         {"name": "sizes/status", "singularName": "", "namespaced": True, "kind": "Size", "verbs": ["get"]},
     ],
 }  # fmt: skip
+#: A body of 2 MiB.
+LONG = b'"' + b"x" * ((2 << 20) - 2) + b'"'
 
 
 class AggregatedServer:
@@ -34,7 +36,11 @@ class AggregatedServer:
 
 @contextmanager
 def aggregated_server(folder: Path, name: str = "own.shop.svc") -> Iterator[AggregatedServer]:
-    """Serve until the end of the context. A path with ``missing`` gets 404, a watch two lines in chunks."""
+    """Serve until the end of the context.
+
+    A path with ``missing`` gets 404, one with ``long`` gets ``LONG``, one with ``cut`` only its start, and a watch two
+    lines in chunks.
+    """
     authority, identity = certificates.serving(folder, datetime.now(UTC), (name,))
 
     class _Handler(BaseHTTPRequestHandler):
@@ -49,6 +55,8 @@ def aggregated_server(folder: Path, name: str = "own.shop.svc") -> Iterator[Aggr
             running.requests.append((self.command, self.path, headers, body))
             if "watch=true" in self.path:
                 self._stream()
+            elif "long" in self.path or "cut" in self.path:
+                self._send_bytes(200, LONG, len(LONG) // 2 if "cut" in self.path else len(LONG))
             elif "missing" in self.path:
                 self._send(404, {"kind": "Status", "code": 404})
             else:
@@ -62,11 +70,15 @@ def aggregated_server(folder: Path, name: str = "own.shop.svc") -> Iterator[Aggr
 
         def _send(self, code: int, tree: Tree) -> None:
             body = json.dumps(tree).encode()
+            self._send_bytes(code, body, len(body))
+
+        def _send_bytes(self, code: int, body: bytes, size: int) -> None:
             self.send_response(code)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(body[:size])
+            self.close_connection = size < len(body)
 
         def _stream(self) -> None:
             self.send_response(200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.http_messages import Peer, Streaming
+from allotment.apiserver.aggregation import registry
+from allotment.apiserver.http_messages import Peer, Response, Streaming
+from allotment.apiserver.outbound import client as client_module
+from allotment.apiserver.outbound.http1 import HttpConnection
 from allotment.model.trees import Tree
 from tests.polling import until
-from tests.unit.apiserver.aggregated_server import AggregatedServer, aggregated_server
-from tests.unit.apiserver.served import Served
+from tests.unit.apiserver.aggregated_server import LONG, AggregatedServer, aggregated_server
+from tests.unit.apiserver.served import PODS, Served, closed, pod
 
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 OWN = "/apis/own.example.com/v1"
@@ -86,7 +90,8 @@ def test_requests_are_passed_on_with_the_user(tmp_path: Path) -> None:
             assert isinstance(stream, Streaming)
             assert [piece async for piece in stream.pieces] == [b'{"type":"ADDED"}\n', b'{"type":"DELETED"}\n']
             forbidden = await served.send("GET", SIZES, peer=Peer("ann", ()))
-            assert forbidden.code == 403  # type: ignore[union-attr]
+            assert isinstance(forbidden, Response)
+            assert forbidden.code == 403
             assert (await served.get(OWN)).body["groupVersion"] == "own.example.com/v1"
             await served.delete(f"{API_SERVICES}/v1.own.example.com")
             await until(lambda: _is_unknown(served))
@@ -107,6 +112,74 @@ async def _is_unknown(served: Served) -> bool:
     return (await served.get(OWN)).code == 404
 
 
+def test_long_responses_are_streamed(tmp_path: Path) -> None:
+    async def scenario(server: AggregatedServer) -> None:
+        async with started() as served:
+            await available(served, server)
+            stream = await served.send("GET", f"{SIZES}/long")
+            assert isinstance(stream, Streaming)
+            assert (stream.code, "content-length" in dict(stream.headers)) == (200, False)
+            pieces = [piece async for piece in stream.pieces]
+            await closed(stream)
+            assert len(pieces) > 1
+            assert b"".join(pieces) == LONG
+
+    with aggregated_server(tmp_path) as server:
+        asyncio.run(scenario(server))
+
+
+def test_a_response_that_ends_early_does_not_look_complete(tmp_path: Path) -> None:
+    async def scenario(server: AggregatedServer) -> None:
+        async with started() as served:
+            await available(served, server)
+            stream = await served.send("GET", f"{SIZES}/cut")
+            assert isinstance(stream, Streaming)
+            with pytest.raises(ConnectionError, match="unexpected EOF"):
+                [piece async for piece in stream.pieces]
+            await closed(stream)
+
+    with aggregated_server(tmp_path) as server:
+        asyncio.run(scenario(server))
+
+
+def test_closing_a_response_before_its_first_piece_closes_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closings: list[HttpConnection] = []
+    close = HttpConnection.close
+
+    async def recorded(connection: HttpConnection) -> None:
+        closings.append(connection)
+        await close(connection)
+
+    async def scenario(server: AggregatedServer) -> None:
+        async with started() as served:
+            await available(served, server)
+            stream = await served.send("GET", f"{SIZES}/long")
+            assert isinstance(stream, Streaming)
+            monkeypatch.setattr(HttpConnection, "close", recorded)
+            await closed(stream)
+            assert len(closings) == 1
+
+    with aggregated_server(tmp_path) as server:
+        asyncio.run(scenario(server))
+
+
+def test_a_server_that_does_not_establish_tls_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_MAX_HANDSHAKE_SECONDS", 0)
+
+    async def scenario(port: int) -> None:
+        served = await Served().started()
+        await served.post(PODS, pod("web"))
+        await served.patch(f"{PODS}/web/status", {"status": {"podIP": "127.0.0.1"}})
+        response = await served.get(f"{PODS}/https:web:{port}/proxy/")
+        cause = "net/http: TLS handshake timeout"
+        assert (response.code, response.body) == (503, f"error trying to reach service: {cause}\n".encode())
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(scenario(silent.getsockname()[1]))
+
+
 def test_discovery_contains_the_groups_of_other_servers(tmp_path: Path) -> None:
     async def scenario(server: AggregatedServer) -> None:
         async with started() as served:
@@ -116,7 +189,8 @@ def test_discovery_contains_the_groups_of_other_servers(tmp_path: Path) -> None:
             group = (await served.get("/apis/own.example.com")).body
             assert group["versions"] == versions["versions"]
             answer = await served.send("GET", "/apis", headers={"accept": AGGREGATED})
-            document = json.loads(answer.body)  # type: ignore[union-attr]
+            assert isinstance(answer, Response)
+            document = json.loads(answer.body)
             [found] = [item for item in document["items"] if item["metadata"]["name"] == "own.example.com"]
             kind = {"group": "own.example.com", "version": "v1", "kind": "Size"}
             assert found["versions"] == [
@@ -141,7 +215,11 @@ def test_discovery_contains_the_groups_of_other_servers(tmp_path: Path) -> None:
         asyncio.run(scenario(server))
 
 
-def test_an_api_that_is_not_available_is_reported_as_by_kubernetes() -> None:
+def test_an_api_that_is_not_available_is_reported_as_by_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without retries, each check is caused by a change of the Service or of its endpoints.
+    monkeypatch.setattr(registry, "_FIRST_RETRY", 3600)
+    monkeypatch.setattr(registry, "_INTERVAL", 3600)
+
     async def scenario() -> None:
         async with started() as served:
 

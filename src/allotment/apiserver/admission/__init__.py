@@ -1,1 +1,1 @@
-"""Admission policies: they are validated, matched and evaluated here, and called for every write."""
+"""Admission: webhooks and policies that users configure, and the plugins that Kubernetes enables by default."""

@@ -15,7 +15,6 @@ from allotment.model.base64_text import base64_error_offset
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
-VERSIONS: Final = ("v1", "v1beta1")
 _GROUP: Final = "admission.k8s.io"
 _KIND: Final = "AdmissionReview"
 _JSON_PATCH: Final = "JSONPatch"

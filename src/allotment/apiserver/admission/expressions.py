@@ -22,10 +22,9 @@ from allotment.cel.evaluation.values import CelError, ListValue, MapValue, Value
 from allotment.cel.selector import compile_checked, plan_checked, run_plan
 from allotment.model.trees import Tree
 
-#: Cost limits of one expression, of the expressions of a policy for one set of parameters, and of its matchConditions.
+#: Cost limits of one expression, and of the expressions of a policy for one set of parameters.
 _EXPRESSION_LIMIT: Final = 1_000_000
 POLICY_BUDGET: Final = 10_000_000
-MATCH_CONDITIONS_BUDGET: Final = 2_500_000
 _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 _NAMES: Final = (
@@ -252,12 +251,6 @@ class Inputs:
         self.charged = 0
         values["variables"] = MapValue(_LazyVariables(variables, self), string_keys_only=True)
         self.values = [values[name] for name in _NAMES]
-
-
-def joined_errors(errors: Sequence[str]) -> str:
-    """Errors as one text, each once."""
-    distinct = list(dict.fromkeys(errors))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 class Result(NamedTuple):

@@ -1,18 +1,30 @@
-"""Whether a request matches the resource rules and selectors of a policy, a binding or a webhook."""
+"""Whether a request matches the resource rules, selectors and matchConditions of a policy, a binding or a webhook."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from allotment.apiserver.admission.attributes import Attributes
+from allotment.apiserver.admission.expressions import Expression, Inputs, evaluate
 from allotment.apiserver.kinds.field_validation import selector_matches
 from allotment.apiserver.kinds.kind import StoreReader
+from allotment.cel.evaluation.values import Value
 from allotment.model.trees import Tree
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 _NAMESPACES: Final = "namespaces"
+#: The cost limit of the matchConditions of a policy or a webhook.
+_CONDITIONS_BUDGET: Final = 2_500_000
+
+
+class ConditionsFailed(Exception):
+    """Raised if matchConditions have errors, and none of them is false."""
+
+    def __init__(self, errors: Iterable[str]) -> None:
+        distinct = list(dict.fromkeys(errors))
+        super().__init__(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
 
 
 def is_exempt(attributes: Attributes) -> bool:
@@ -101,3 +113,20 @@ def _in_scope(scope: str | None, attributes: Attributes) -> bool:
 def _names_resource(written: str, attributes: Attributes) -> bool:
     resource, _, subresource = written.partition("/")
     return resource in ("*", attributes.kind.plural) and subresource in ("*", attributes.subresource)
+
+
+def meets_conditions(
+    conditions: Sequence[Expression], values: Mapping[str, Value], params: Tree | None = None,
+    variables: Sequence[tuple[str, Expression]] = (),
+) -> bool:  # fmt: skip
+    """Whether all matchConditions are true. Raises ConditionsFailed and OutOfBudget."""
+    if not conditions:
+        return True
+    # Conditions cannot read the namespace.
+    inputs = Inputs({**values, "namespaceObject": None}, params, variables)
+    results, _ = evaluate(conditions, inputs, _CONDITIONS_BUDGET)
+    if any(result.value is False for result in results):
+        return False
+    if errors := [result.error for result in results if result.error is not None]:
+        raise ConditionsFailed(errors)
+    return True

@@ -10,7 +10,6 @@ from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.admission.attributes import Attributes
 from allotment.apiserver.admission.bound_policies import BoundPolicies, Evaluation, Misconfiguration, RequestValues
 from allotment.apiserver.admission.expressions import (
-    MATCH_CONDITIONS_BUDGET,
     POLICY_BUDGET,
     Compiler,
     Expression,
@@ -18,9 +17,8 @@ from allotment.apiserver.admission.expressions import (
     OutOfBudget,
     cel_value,
     evaluate,
-    joined_errors,
 )
-from allotment.apiserver.admission.matching import is_exempt
+from allotment.apiserver.admission.matching import ConditionsFailed, is_exempt, meets_conditions
 from allotment.apiserver.admission.mutation_types import OBJECT, PATCHES
 from allotment.apiserver.admission.object_patches import PatchFailed, decoded, patched
 from allotment.apiserver.admission.reinvocation import Reinvocation
@@ -155,20 +153,12 @@ def _apply(evaluation: Evaluation[_Compiled], request: _Request, calls: Reinvoca
     """Change the object by the mutations of a policy; yields its errors. Raises StatusError."""
     compiled = evaluation.policy.compiled
     policy, binding, params = evaluation.policy.name, evaluation.binding_name, evaluation.params
-    if compiled.conditions:
-        values = {**request.values(evaluation.version), "namespaceObject": None}
-        try:
-            results, _ = evaluate(
-                compiled.conditions, Inputs(values, params, compiled.variables), MATCH_CONDITIONS_BUDGET
-            )
-        except OutOfBudget as error:
-            yield _Denial(policy, binding, str(error), "Invalid")
+    try:
+        if not meets_conditions(compiled.conditions, request.values(evaluation.version), params, compiled.variables):
             return
-        if any(result.value is False for result in results):
-            return
-        if errors := [result.error for result in results if result.error is not None]:
-            yield _Denial(policy, binding, joined_errors(errors), "Invalid")
-            return
+    except (ConditionsFailed, OutOfBudget) as error:
+        yield _Denial(policy, binding, str(error), "Invalid")
+        return
     key = (policy, binding, None if params is None else _identity(params))
     if not calls.includes(key):
         return

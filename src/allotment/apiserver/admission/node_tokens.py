@@ -8,6 +8,7 @@ from allotment.apiserver.access.authorization import Authorizer
 from allotment.apiserver.admission.attributes import Attributes
 from allotment.apiserver.kinds.kind import StoreReader
 from allotment.model.features import Features
+from allotment.model.pod_volume_claims import ephemeral_claim_name
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
@@ -47,7 +48,7 @@ def _audiences_of(pod: Tree, reader: StoreReader) -> Iterator[str]:
         driver = (volume.get("csi") or {}).get("driver") or ""
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName") or ""
         if volume.get("ephemeral") is not None:
-            claim = f"{pod['metadata']['name']}-{volume['name']}"
+            claim = ephemeral_claim_name(pod, volume)
         if claim:
             driver = _driver_of_claim(namespace, claim, reader)
         entry = reader.get("csidrivers.storage.k8s.io", "", driver) if driver else None

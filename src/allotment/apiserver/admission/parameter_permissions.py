@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from allotment.apiserver.access.authorization import MASTERS_GROUP
 from allotment.apiserver.kinds.kind import Errors, User, Write
 from allotment.model.trees import Tree
 from allotment.model.validation.errors import forbidden
 
-_MASTERS: Final = "system:masters"
 _EVERYTHING: Final = "for all groups, versions and resources"
 
 
 def policy_permissions(spec: Tree, before: Tree, write: Write) -> Errors:
     """The error of a policy whose parameters its author cannot read; ``before``: its spec before an update."""
     kind = spec.get("paramKind")
-    if not kind or kind == before.get("paramKind") or _MASTERS in write.user.groups:
+    if not kind or kind == before.get("paramKind") or MASTERS_GROUP in write.user.groups:
         return
     group, resource, _ = _resolved(kind, write)
     if write.authorize(write.user, "get", group, resource, "", "*", "*") is not None:
@@ -29,7 +29,7 @@ def policy_permissions(spec: Tree, before: Tree, write: Write) -> Errors:
 def binding_permissions(spec: Tree, before: Tree, write: Write, policies: str, *, mutating: bool = False) -> Errors:
     """The error of a binding whose parameters its author cannot read; ``policies``: the bucket of its policy."""
     reference = spec.get("paramRef")
-    if not reference or _MASTERS in write.user.groups or _is_same(spec, before):
+    if not reference or MASTERS_GROUP in write.user.groups or _is_same(spec, before):
         return
     entry = write.reader.get(policies, "", spec["policyName"])
     kind = None if entry is None else entry.tree["spec"].get("paramKind")

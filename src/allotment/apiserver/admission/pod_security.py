@@ -11,6 +11,7 @@ from typing import Final
 
 from allotment.apiserver import api_errors
 from allotment.apiserver.admission.attributes import Attributes
+from allotment.apiserver.kinds.disabled_fields import POD_SPECS
 from allotment.apiserver.kinds.kind import StoreReader
 from allotment.apiserver.pod_security.evaluation import violations
 from allotment.apiserver.pod_security.levels import PRIVILEGED, Level, label_errors, policy_of
@@ -19,14 +20,8 @@ from allotment.model.trees import Tree
 
 #: Kinds with a pod template, and its path.
 TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
-    "podtemplates": ("template",),
-    **dict.fromkeys(
-        ("replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps", "daemonsets.apps",
-         "jobs.batch"),
-        ("spec", "template"),
-    ),
-    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
-}  # fmt: skip
+    bucket: tuple(path[:-1]) for bucket, path in POD_SPECS.items() if bucket != "pods"
+}
 #: Subresources of pods that can change containers.
 _POD_SUBRESOURCES: Final = frozenset({"", "ephemeralcontainers", "resize"})
 #: Number of pods that are checked when the level of their namespace changes.

@@ -18,7 +18,6 @@ from allotment.apiserver.admission.bound_policies import (
     RequestValues,
 )
 from allotment.apiserver.admission.expressions import (
-    MATCH_CONDITIONS_BUDGET,
     POLICY_BUDGET,
     Compiler,
     Expression,
@@ -26,9 +25,8 @@ from allotment.apiserver.admission.expressions import (
     OutOfBudget,
     Result,
     evaluate,
-    joined_errors,
 )
-from allotment.apiserver.admission.matching import is_exempt
+from allotment.apiserver.admission.matching import ConditionsFailed, is_exempt, meets_conditions
 from allotment.apiserver.served_kinds import Catalog
 from allotment.apiserver.storage.store import Store
 from allotment.cel.checking import types
@@ -143,17 +141,13 @@ def _evaluate(
 def _failures(policy: BoundPolicy[_Compiled], values: Mapping[str, Value], params: Tree | None) -> Iterator[_Denial]:
     """The failed validations. Raises OutOfBudget."""
     compiled, fails = policy.compiled, policy.fails
-    if compiled.conditions:
-        # Conditions cannot read the namespace.
-        inputs = Inputs({**values, "namespaceObject": None}, params, compiled.variables)
-        results, _ = evaluate(compiled.conditions, inputs, MATCH_CONDITIONS_BUDGET)
-        if any(result.value is False for result in results):
+    try:
+        if not meets_conditions(compiled.conditions, values, params, compiled.variables):
             return
-        errors = [result.error for result in results if result.error is not None]
-        if errors:
-            if fails:
-                yield _Denial(policy.name, "", joined_errors(errors))
-            return
+    except ConditionsFailed as error:
+        if fails:
+            yield _Denial(policy.name, "", str(error))
+        return
     inputs = Inputs(values, params, compiled.variables)
     results, budget = evaluate(compiled.validations, inputs, POLICY_BUDGET)
     try:

@@ -26,19 +26,12 @@ from allotment.apiserver.admission.admission_review import (
 )
 from allotment.apiserver.admission.attempts import Attempt, Call, CallsNeeded
 from allotment.apiserver.admission.attributes import Attributes, request_values
-from allotment.apiserver.admission.expressions import (
-    MATCH_CONDITIONS_BUDGET,
-    Compiler,
-    Expression,
-    Inputs,
-    OutOfBudget,
-    evaluate,
-    joined_errors,
-)
-from allotment.apiserver.admission.matching import is_exempt, webhook_version
+from allotment.apiserver.admission.expressions import Compiler, Expression, OutOfBudget
+from allotment.apiserver.admission.matching import ConditionsFailed, is_exempt, meets_conditions, webhook_version
 from allotment.apiserver.admission.object_patches import PatchFailed, decoded, patched
 from allotment.apiserver.admission.reinvocation import Reinvocation
 from allotment.apiserver.conversion import as_stored
+from allotment.apiserver.kinds.webhook_clients import REVIEW_VERSIONS
 from allotment.apiserver.outbound.client import target_of
 from allotment.apiserver.outbound.errors import CallFailed
 from allotment.apiserver.storage.store import Change, Entry, Store
@@ -170,22 +163,19 @@ class Webhooks:
         if version is None or not self._meets_conditions(webhook, attributes, version):
             return None
         accepted = webhook.tree.get("admissionReviewVersions") or ()
-        return _Invocation(webhook, version, next((v for v in accepted if v in admission_review.VERSIONS), ""))
+        return _Invocation(webhook, version, next((v for v in accepted if v in REVIEW_VERSIONS), ""))
 
     def _meets_conditions(self, webhook: Webhook, attributes: Attributes, version: str) -> bool:
         if not webhook.conditions:
             return True
-        inputs = Inputs(request_values(attributes, version, None, self._authorizer), None, ())
         try:
-            results, _ = evaluate(webhook.conditions, inputs, MATCH_CONDITIONS_BUDGET)
-            errors = [result.error for result in results if result.error is not None]
-        except OutOfBudget as error:
-            results, errors = [], [str(error)]
-        if any(result.value is False for result in results):
-            return False
-        if errors and not webhook.ignores_failures:
-            raise api_errors.forbidden(attributes.kind, attributes.name, joined_errors(errors))
-        return not errors
+            return meets_conditions(
+                webhook.conditions, request_values(attributes, version, None, self._authorizer)
+            )  # fmt: skip
+        except (ConditionsFailed, OutOfBudget) as error:
+            if webhook.ignores_failures:
+                return False
+            raise api_errors.forbidden(attributes.kind, attributes.name, str(error)) from None
 
 
 class _Configurations:

@@ -12,17 +12,15 @@ import msgspec
 
 from allotment.apiserver.kinds.kind import StoreReader
 from allotment.apiserver.outbound.client import OutboundClient, Target
-from allotment.apiserver.outbound.errors import CallFailed
-from allotment.apiserver.outbound.http1 import Broken, OutboundRequest
-from allotment.apiserver.outbound.services import Service
+from allotment.apiserver.outbound.errors import CallFailed, timed_out
+from allotment.apiserver.outbound.http1 import OutboundRequest
+from allotment.apiserver.outbound.services import Service, endpoint_slices
 from allotment.apiserver.outbound.tls import Trust
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
 _SECONDS: Final = 5.0
 _MAX_BODY: Final = 16 << 20
-_SLICES: Final = "endpointslices.discovery.k8s.io"
-_SERVICE_NAME: Final = "kubernetes.io/service-name"
 #: The identity with which the server calls others for itself.
 _HEADERS: Final = (("x-remote-user", "system:kube-aggregator"), ("x-remote-group", "system:masters"))
 
@@ -92,11 +90,7 @@ def _service_problem(service: Service, reader: StoreReader) -> Outcome | None:
     port = next((port for port in spec.get("ports") or () if port["port"] == service.port), None)
     if port is None:
         return Outcome("ServicePortError", f"{described} is not listening on port {service.port}")
-    slices = [
-        entry.tree
-        for entry in reader.list(_SLICES, service.namespace)
-        if (entry.tree["metadata"].get("labels") or {}).get(_SERVICE_NAME) == service.name
-    ]
+    slices = list(endpoint_slices(service, reader))
     if not slices:
         return Outcome("EndpointsNotFound", f"cannot find endpointslices for {described}")
     name = port.get("name") or ""
@@ -118,23 +112,15 @@ async def _discovered(api: AggregatedApi, service: Service, reader: StoreReader,
     try:
         async with asyncio.timeout(_SECONDS):
             answer = await client.send(api.target, request)
-            try:
-                body = bytearray()
-                async for piece in answer.body:
-                    body += piece
-                    if len(body) > _MAX_BODY:
-                        return _failed(url, "the response is too long")
-            finally:
-                await answer.close()
+            body = await answer.read(_MAX_BODY)
     except TimeoutError:
-        return _failed(url, f"Get {quote(url)}: context deadline exceeded")
-    except (CallFailed, Broken, OSError) as error:
-        cause = error.cause if isinstance(error, CallFailed) else "EOF"
-        return _failed(url, f"Get {quote(url)}: {cause}")
+        return _failed(url, str(timed_out().during("GET", url)))
+    except CallFailed as error:
+        return _failed(url, str(error.during("GET", url)))
     code = answer.head.code
     if not 200 <= code < 300:
         return _failed(url, f"bad status from {url}: {code}")
-    return Outcome("Passed", "all checks passed", _resources(bytes(body)))
+    return Outcome("Passed", "all checks passed", _resources(body))
 
 
 def _failed(url: str, problem: str) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 from urllib.parse import quote as percent_encoded
 
@@ -11,16 +11,16 @@ from allotment.apiserver.http_messages import AnyResponse, Request, Response, St
 from allotment.apiserver.kinds.kind import User
 from allotment.apiserver.outbound.client import Answer, OutboundClient, Target
 from allotment.apiserver.outbound.errors import CallFailed
-from allotment.apiserver.outbound.http1 import Broken, OutboundRequest
+from allotment.apiserver.outbound.http1 import OutboundRequest
 
 #: Headers of one connection, or of the client's own identity.
 _DROPPED: Final = frozenset(
     {"authorization", "connection", "content-length", "host", "keep-alive", "proxy-authenticate",
      "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
 )  # fmt: skip
+_DROPPED_PREFIXES: Final = ("impersonate-", "x-remote-", "sec-websocket-")
 #: Bytes of a response that is passed on as a whole, with its length.
 _MOST_BUFFERED: Final = 1 << 20
-_DROPPED_PREFIXES: Final = ("impersonate-", "x-remote-", "sec-websocket-")
 
 
 async def forward(client: OutboundClient, served: ServedApi, request: Request, user: User) -> AnyResponse:
@@ -41,22 +41,15 @@ async def proxied(
         answer = await client.send(target, outbound)
     except CallFailed as error:
         return _unavailable(f"error trying to reach service: {error.cause}")
-    except (Broken, OSError):
-        return _unavailable("error trying to reach service: EOF")
     answered = tuple((name, value) for name, value in answer.head.headers if name not in _DROPPED)
     length = answer.head.named.get("content-length", "")
     is_short = length.isdigit() and int(length) <= _MOST_BUFFERED
     if not is_short and answer.head.code not in (204, 304):
-        return Streaming(answer.head.code, answered, _pieces(answer))
-    body = bytearray()
+        return Streaming(answer.head.code, answered, _Pieces(answer))
     try:
-        async for piece in answer.body:
-            body += piece
-    except (CallFailed, Broken, OSError):
-        return _unavailable("error trying to reach service: unexpected EOF")
-    finally:
-        await answer.close()
-    return Response(answer.head.code, answered, bytes(body))
+        return Response(answer.head.code, answered, await answer.read())
+    except CallFailed as error:
+        return _unavailable(f"error trying to reach service: {error.cause}")
 
 
 def forwarded(request: Request) -> Iterator[tuple[str, str]]:
@@ -78,14 +71,20 @@ def _identity(user: User) -> Iterator[tuple[str, str]]:
             yield f"x-remote-extra-{percent_encoded(name.lower(), safe='')}", value
 
 
-async def _pieces(answer: Answer) -> AsyncGenerator[bytes, None]:
-    try:
-        async for piece in answer.body:
-            yield piece
-    except (CallFailed, Broken, OSError):
-        return  # the client sees that the response ends early
-    finally:
-        await answer.close()
+class _Pieces(AsyncIterator[bytes]):
+    """The body of an answer. ``aclose`` closes its connection, even if no piece was read."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await anext(self._answer.body)
+        except CallFailed as error:
+            raise ConnectionError(error.cause) from None
+
+    async def aclose(self) -> None:
+        await self._answer.close()
 
 
 def _unavailable(message: str) -> Response:

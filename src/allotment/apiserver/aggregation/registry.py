@@ -14,8 +14,7 @@ from allotment.apiserver.aggregation.availability import AggregatedApi, Outcome,
 from allotment.apiserver.aggregation.priorities import CUSTOM_PRIORITIES, priorities
 from allotment.apiserver.custom_resources.definitions import DEFINITIONS
 from allotment.apiserver.kinds.api_services import BUCKET, with_condition
-from allotment.apiserver.kinds.kind import User
-from allotment.apiserver.operation import Operation
+from allotment.apiserver.operation import Operation, server_operation
 from allotment.apiserver.request_options import DeleteOptions
 from allotment.apiserver.storage.store import Change
 from allotment.apiserver.verbs import Verbs
@@ -24,8 +23,6 @@ from allotment.model.trees import Tree
 
 log = logging.getLogger(__name__)
 
-_SERVER: Final = User("system:apiserver", ("system:masters",))
-_MANAGER: Final = "kube-apiserver"
 _AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 #: What the availability of an API depends on, besides its server.
 _WATCHED: Final = ("services", "endpointslices.discovery.k8s.io")
@@ -46,14 +43,20 @@ class ServedApi(NamedTuple):
         return () if self.outcome is None else self.outcome.resources or ()
 
 
+class _Check(NamedTuple):
+    """The task that checks an API again and again; ``wake``: set to check it immediately."""
+
+    task: asyncio.Task[None]
+    wake: asyncio.Event
+
+
 class AggregatedApis:
     """The aggregated APIs, by group and version. Nothing is checked or written before :meth:`begin`."""
 
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
         self._apis: dict[tuple[str, str], ServedApi] = {}
-        self._checks: dict[str, asyncio.Task[None]] = {}
-        self._wake: dict[str, asyncio.Event] = {}
+        self._checks: dict[str, _Check] = {}
         self._stop: list[Callable[[], None]] = [verbs.store.subscribe(BUCKET, self._changed)]
         self._is_started = False
         self._identity: tuple[str, str] | None = None
@@ -97,7 +100,7 @@ class AggregatedApis:
         """Stop following and checking."""
         for stop in self._stop:
             stop()
-        tasks = tuple(self._checks.values())
+        tasks = [running.task for running in self._checks.values()]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -133,22 +136,25 @@ class AggregatedApis:
             if served.api.name == name:
                 del self._apis[key]
                 self.generation += 1
-        if (task := self._checks.pop(name, None)) is not None:
-            task.cancel()
+        self._stop_checking(name)
 
     def _dependency_changed(self, change: Change) -> None:
         for served in self:
             server = served.api.target.server
-            if change.entry.namespace == server[0] and (wake := self._wake.get(served.api.name)) is not None:
-                wake.set()
+            if change.entry.namespace == server[0] and (running := self._checks.get(served.api.name)) is not None:
+                running.wake.set()
 
     # --- checking ----------------------------------------------------------------------------------------------------
 
     def _start(self, api: AggregatedApi) -> None:
-        if (running := self._checks.pop(api.name, None)) is not None:
-            running.cancel()
-        wake = self._wake[api.name] = asyncio.Event()
-        self._checks[api.name] = asyncio.get_running_loop().create_task(self._keep_checking(api, wake))
+        self._stop_checking(api.name)
+        wake = asyncio.Event()
+        task = asyncio.get_running_loop().create_task(self._keep_checking(api, wake))
+        self._checks[api.name] = _Check(task, wake)
+
+    def _stop_checking(self, name: str) -> None:
+        if (running := self._checks.pop(name, None)) is not None:
+            running.task.cancel()
 
     async def _keep_checking(self, api: AggregatedApi, wake: asyncio.Event) -> None:
         retry = _FIRST_RETRY
@@ -200,7 +206,7 @@ class AggregatedApis:
     def _operation(self, name: str, subresource: str = "") -> Operation:
         kind = self._verbs.catalog.find("apiregistration.k8s.io", "v1", "apiservices")
         assert kind is not None, "APIServices are served"
-        return Operation(kind, "v1", "", name, _SERVER, _MANAGER, subresource, is_admitted=True)
+        return server_operation(kind, "v1", "", name, subresource)
 
     def _write(self, write: Callable[[], object]) -> None:
         try:

@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from allotment.apiserver.custom_resources.defaulting import apply_defaults
+from allotment.apiserver.kinds.webhook_clients import REVIEW_VERSIONS
 from allotment.model.quoting import quote
 from allotment.model.trees import Tree
 
 #: Kept results. More objects than these are converted again with every list.
 _MAX_RESULTS: Final = 50_000
-_VERSIONS: Final = ("v1", "v1beta1")
 #: Metadata that a webhook can read or change; other fields do not affect its result.
 _CONVERTED_METADATA: Final = ("name", "namespace", "labels", "annotations")
 _CHANGED_METADATA: Final = ("labels", "annotations")
@@ -69,7 +69,9 @@ class WebhookConversion:
         self.config: Tree = webhook.get("clientConfig") or {}
         self.group = str(spec["group"])
         self.plural = str(spec["names"]["plural"])
-        self._review_version = next((v for v in webhook.get("conversionReviewVersions") or () if v in _VERSIONS), "")
+        self._review_version = next(
+            (v for v in webhook.get("conversionReviewVersions") or () if v in REVIEW_VERSIONS), ""
+        )
         self._schemas = schemas
         self._results: dict[tuple[bytes, str], Tree] = {}
 

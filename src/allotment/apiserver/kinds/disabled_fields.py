@@ -25,7 +25,7 @@ _PROJECTIONS_SINCE: Final = "1.37"
 _TEMPLATE: Final = ("spec", "template", "spec")
 _JOB_TEMPLATE: Final = ("spec", "jobTemplate", "spec")
 #: Where objects have the spec of a pod.
-_POD_SPECS: Final[Mapping[str, Sequence[str]]] = {
+POD_SPECS: Final[Mapping[str, Sequence[str]]] = {
     "pods": ("spec",),
     "podtemplates": ("template", "spec"),
     "replicationcontrollers": _TEMPLATE,
@@ -48,7 +48,7 @@ def without_disabled(tree: Tree, old: Tree | None, gates: Gates, features: Featu
 
 def drop_for(bucket: str) -> Drop:
     """The function that drops disabled fields of a kind with pods or jobs; it changes nothing for other kinds."""
-    pod, job = _POD_SPECS.get(bucket), _JOB_SPECS.get(bucket)
+    pod, job = POD_SPECS.get(bucket), _JOB_SPECS.get(bucket)
 
     def drop(tree: Tree, old: Tree | None, write: Write) -> Tree:
         features = write.features

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from allotment.model.pod_volume_claims import claim_names
 from allotment.model.trees import Tree
 
 #: Volume sources that refer to a Secret, and the path of its name.
@@ -59,10 +60,7 @@ def config_map_names(pod: Tree) -> Iterator[str]:
 
 def volume_claim_names(pod: Tree) -> Iterator[str]:
     """The PersistentVolumeClaims of a pod, also those that are generated for its ephemeral volumes."""
-    for volume in pod["spec"].get("volumes") or ():
-        yield from _value(volume.get("persistentVolumeClaim"), ("claimName",))
-        if volume.get("ephemeral") is not None:
-            yield f"{pod['metadata']['name']}-{volume['name']}"
+    return (name for name, _ in claim_names(pod))
 
 
 def resource_claim_names(pod: Tree) -> Iterator[str]:

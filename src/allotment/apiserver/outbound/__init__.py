@@ -2,7 +2,7 @@
 
 :class:`~.client.OutboundClient` is the entrance; the API has one, ``Api.outbound``.
 
-- ``await client.post(config, body, seconds, name=...)`` sends JSON to a ``clientConfig`` (a URL or a Service, with a
+- ``await client.post(config, body, seconds)`` sends JSON to a ``clientConfig`` (a URL or a Service, with a
   caBundle) and returns the decoded JSON of the answer.
 - ``await client.send(target, request)`` returns the head of an answer and its body in pieces, for proxies and watches;
   close the answer.

@@ -34,6 +34,9 @@ _GO_TYPE_META: Final = (
 )
 _JSON_TYPES: Final = {bool: "bool", float: "number", int: "number", list: "array", str: "string"}
 _MAX_BODY: Final = 64 << 20
+#: Seconds in which a server has to accept a connection, and to establish TLS on it, as for Go's HTTP client.
+_MAX_DIAL_SECONDS: Final = 30.0
+_MAX_HANDSHAKE_SECONDS: Final = 10.0
 
 
 class Target(NamedTuple):
@@ -55,6 +58,18 @@ class Answer:
         self.head = head
         self.body = body
         self._connection = connection
+
+    async def read(self, limit: int = _MAX_BODY) -> bytes:
+        """The whole body, of up to ``limit`` bytes. Raises CallFailed."""
+        content = bytearray()
+        try:
+            async for piece in self.body:
+                content += piece
+                if len(content) > limit:
+                    raise CallFailed(f"the response exceeds {limit} bytes")
+        finally:
+            await self.close()
+        return bytes(content)
 
     async def close(self) -> None:
         """Close the connection, if the body was not read to its end."""
@@ -94,8 +109,8 @@ class OutboundClient:
         request = OutboundRequest("POST", urlsplit(url).path + query, urlsplit(url).netloc, headers, body)
         try:
             async with asyncio.timeout(seconds):
-                answer = await self._send(target, request)
-                content = await _content(answer)
+                answer = await self.send(target, request)
+                content = await answer.read()
         except TimeoutError:
             raise timed_out().during("POST", url + query) from None
         except CallFailed as error:
@@ -116,9 +131,6 @@ class OutboundClient:
 
     async def send(self, target: Target, request: OutboundRequest) -> Answer:
         """Send a request, and return once the head of the answer has arrived. Raises CallFailed."""
-        return await self._send(target, request)
-
-    async def _send(self, target: Target, request: OutboundRequest) -> Answer:
         endpoint = self._endpoint(target)
         key = _Key((endpoint.host, endpoint.port), target.trust, target.host)
         idle = self._idle.get(key)
@@ -170,14 +182,21 @@ class OutboundClient:
                     await unused.close()
 
     async def _connect(self, endpoint: Endpoint, key: _Key) -> Connection:
-        raw = await self._dial(endpoint)
+        try:
+            async with asyncio.timeout(_MAX_DIAL_SECONDS):
+                raw = await self._dial(endpoint)
+        except TimeoutError:
+            raise CallFailed(f"dial tcp {endpoint.shown}: i/o timeout") from None
         if not key.trust.is_encrypted:
             return raw
         try:
             secure = TlsConnection(raw, key.trust, key.name)
-            await secure.handshake()
+            async with asyncio.timeout(_MAX_HANDSHAKE_SECONDS):
+                await secure.handshake()
         except BaseException as error:
             await raw.close()
+            if isinstance(error, TimeoutError):
+                raise CallFailed("net/http: TLS handshake timeout") from None
             if isinstance(error, OSError):
                 raise _failed(error) from None
             raise
@@ -216,18 +235,6 @@ def _failed(error: OSError) -> CallFailed:
     if isinstance(error, ssl.SSLError):
         return CallFailed(tls_problem(error))
     return CallFailed("EOF" if isinstance(error, ConnectionResetError) else _reason(error))
-
-
-async def _content(answer: Answer) -> bytes:
-    content = bytearray()
-    try:
-        async for piece in answer.body:
-            content += piece
-            if len(content) > _MAX_BODY:
-                raise CallFailed(f"the response exceeds {_MAX_BODY} bytes")
-    finally:
-        await answer.close()
-    return bytes(content)
 
 
 def target_of(config: Tree) -> tuple[Target, str]:

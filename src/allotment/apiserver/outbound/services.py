@@ -62,11 +62,15 @@ def resolve(service: Service, reader: StoreReader) -> Endpoint:
     return random.choice(found)
 
 
-def _endpoints(service: Service, port_name: str, shown: str, reader: StoreReader) -> Iterator[Endpoint]:
+def endpoint_slices(service: Service, reader: StoreReader) -> Iterator[Tree]:
+    """The EndpointSlices of a Service."""
     for entry in reader.list(_SLICES, service.namespace):
-        tree = entry.tree
-        if (tree["metadata"].get("labels") or {}).get(_SERVICE_NAME) != service.name:
-            continue
+        if (entry.tree["metadata"].get("labels") or {}).get(_SERVICE_NAME) == service.name:
+            yield entry.tree
+
+
+def _endpoints(service: Service, port_name: str, shown: str, reader: StoreReader) -> Iterator[Endpoint]:
+    for tree in endpoint_slices(service, reader):
         port = next((p["port"] for p in tree.get("ports") or () if (p.get("name") or "") == port_name), None)
         if port is None:
             continue

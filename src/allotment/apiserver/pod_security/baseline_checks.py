@@ -41,17 +41,22 @@ _SYSCTLS_32: Final = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
 _SYSCTLS_37: Final = _SYSCTLS_32 | {"net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"}
 
 
-def _app_armor_profile(metadata: Tree, spec: Tree) -> Violation | None:
-    found: set[str] = set()
+def _forbidden_profiles(spec: Tree, field: str) -> tuple[list[str], list[str]]:
+    """The parts of a pod whose profile is neither the runtime's nor a local one, and the types of these profiles."""
+    types: set[str] = set()
 
     def is_bad(holder: Tree) -> bool:
-        profile = security_context(holder).get("appArmorProfile")
+        profile = security_context(holder).get(field)
         if profile is None or profile.get("type") in _PROFILES:
             return False
-        found.add(profile.get("type") or "")
+        types.add(profile.get("type") or "")
         return True
 
-    bad = setters(pod=is_bad(spec), names=names_where(spec, is_bad))
+    return setters(pod=is_bad(spec), names=names_where(spec, is_bad)), sorted(types)
+
+
+def _app_armor_profile(metadata: Tree, spec: Tree) -> Violation | None:
+    bad, types = _forbidden_profiles(spec, "appArmorProfile")
     annotations = sorted(
         f"{key}={quote(value)}"
         for key, value in (metadata.get("annotations") or {}).items()
@@ -61,7 +66,7 @@ def _app_armor_profile(metadata: Tree, spec: Tree) -> Violation | None:
         bad.append(plural("annotation", annotations))
     if not bad:
         return None
-    values = [*sorted(found), *annotations]
+    values = [*types, *annotations]
     detail = f"{' and '.join(bad)} must not set AppArmor profile type to {quoted(values)}"
     return Violation(plural("forbidden AppArmor profile", values), detail)
 
@@ -206,19 +211,10 @@ def _seccomp_annotations(metadata: Tree, spec: Tree) -> Violation | None:
 
 def forbidden_seccomp_profiles(spec: Tree) -> Violation | None:
     """The violation of a pod that sets other seccomp profiles than the runtime's and local ones."""
-    found: set[str] = set()
-
-    def is_bad(holder: Tree) -> bool:
-        profile = security_context(holder).get("seccompProfile")
-        if profile is None or profile.get("type") in _PROFILES:
-            return False
-        found.add(profile.get("type") or "")
-        return True
-
-    bad = setters(pod=is_bad(spec), names=names_where(spec, is_bad))
+    bad, types = _forbidden_profiles(spec, "seccompProfile")
     if not bad:
         return None
-    detail = f"{' and '.join(bad)} must not set securityContext.seccompProfile.type to {quoted(sorted(found))}"
+    detail = f"{' and '.join(bad)} must not set securityContext.seccompProfile.type to {quoted(types)}"
     return Violation("seccompProfile", detail)
 
 

@@ -300,6 +300,10 @@ class Connection(asyncio.Protocol):
                 if chunked:
                     self._transport.write(b"0\r\n\r\n")
                 self._streaming = False
+        except ConnectionError as error:
+            _log.info("the response to %s was interrupted: %s", parsed.request.path, error)
+            self._transport.abort()
+            return False
         except Exception:  # noqa: BLE001 - without the final chunk the client knows that something is missing
             _log.exception("the response to %s was interrupted", parsed.request.path)
             self._transport.abort()

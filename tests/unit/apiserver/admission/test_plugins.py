@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Sequence
 
 import pytest
@@ -46,6 +47,23 @@ def test_a_disabled_plugin_admits_everything() -> None:
         served.api.verbs.admission.disabled_plugins = frozenset({"PodSecurity"})
         for request in POD_SECURITY[:3]:
             assert (await served.post(request.path, request.body)).code == 201
+
+    asyncio.run(scenario())
+
+
+def test_an_unreadable_certificate_request_for_a_client_is_refused() -> None:
+    async def scenario() -> None:
+        served = await Served().started()
+        requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+        pem = b"-----BEGIN CERTIFICATE REQUEST-----\nMAMCAQA=\n-----END CERTIFICATE REQUEST-----\n"
+        spec = {"request": base64.b64encode(pem).decode(), "usages": ["client auth"]}
+        for signer, code in (("kubernetes.io/kube-apiserver-client", 403), ("example.com/signer", 201)):
+            body = {"metadata": {"name": "root"}, "spec": {**spec, "signerName": signer}}
+            response = await served.post(requests, body)
+            assert response.code == code
+            if code == 403:
+                subject = 'certificatesigningrequests.certificates.k8s.io "root" is forbidden'
+                assert response.message.startswith(f"{subject}: failed to parse CSR: ")
 
     asyncio.run(scenario())
 

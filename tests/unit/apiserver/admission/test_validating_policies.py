@@ -52,6 +52,18 @@ def assert_answer(case: Case, code: int, body: Tree) -> None:
     assert (code, body["message"].endswith(case.message) or body["message"]) == (case.code, True)
 
 
+def test_conditions_cannot_read_the_namespace_and_validations_can() -> None:
+    condition = {"name": "without-namespace", "expression": "namespaceObject == null"}
+    validation = {"expression": "namespaceObject == null", "message": "closed"}
+
+    async def scenario() -> None:
+        served = await Served().started()
+        await bind(served, {**DENY_ALL, "matchConditions": [condition], "validations": [validation]})
+        assert (await served.post(MAPS, {"metadata": {"name": "a"}})).message == CLOSED
+
+    asyncio.run(scenario())
+
+
 def test_a_denial_has_the_reason_and_a_cause() -> None:
     async def scenario() -> None:
         served = await Served().started()

@@ -63,8 +63,8 @@ def _service(**spec: Any) -> tuple[str, Tree]:
     return "services", {"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}, "spec": spec}
 
 
-def _slice(port: int, **endpoint: Any) -> tuple[str, Tree]:
-    labels = {"kubernetes.io/service-name": "web"}
+def _slice(port: int, of: str = "web", **endpoint: Any) -> tuple[str, Tree]:
+    labels = {"kubernetes.io/service-name": of}
     return "endpointslices.discovery.k8s.io", {
         "kind": "EndpointSlice", "metadata": {"name": "web-1", "namespace": "shop", "labels": labels},
         "ports": [{"name": "", "port": port}], "endpoints": [{"addresses": ["127.0.0.1"], **endpoint}],
@@ -103,6 +103,7 @@ def test_a_service_of_type_external_name_is_a_host(server: WebhookServer) -> Non
         ([_service(ports=[{"port": 80}])], 'no service port 443 found for service "web"'),
         ([_service(clusterIP="None")], 'cannot route to service with ClusterIP "None"'),
         ([_service()], "dial tcp 10.0.0.7:443: connect: connection refused"),
+        ([_service(), _slice(1, of="other")], "dial tcp 10.0.0.7:443: connect: connection refused"),
         ([_service(), _slice(1, conditions={"ready": False})], "dial tcp 10.0.0.7:443: connect: connection refused"),
         ([_service(), _slice(1)], "dial tcp 127.0.0.1:1: connect: connection refused"),
     ],
@@ -154,6 +155,18 @@ def test_a_server_that_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         config = {"url": f"https://127.0.0.1:{silent.getsockname()[1]}/x"}
         assert _posted(config, seconds=0.05).endswith('/x?timeout=0.05s": context deadline exceeded')
+
+
+@pytest.mark.parametrize(
+    ("limit", "cause"),
+    [("_MAX_DIAL_SECONDS", "dial tcp 127.0.0.1:{}: i/o timeout"),
+     ("_MAX_HANDSHAKE_SECONDS", "net/http: TLS handshake timeout")],
+)  # fmt: skip
+def test_connecting_has_a_time_limit(limit: str, cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, limit, 0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert _posted({"url": f"https://127.0.0.1:{port}/x"}).endswith('/x?timeout=10s": ' + cause.format(port))
 
 
 def test_a_server_without_tls() -> None:

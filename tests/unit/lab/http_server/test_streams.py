@@ -162,6 +162,23 @@ def test_a_failed_stream_has_no_last_chunk(run: Run, expected_warnings: list[str
     run(scenario())
 
 
+def test_a_stream_whose_source_ends_early_has_no_last_chunk(run: Run) -> None:
+    async def interrupted() -> AsyncIterator[bytes]:
+        yield b"first\n"
+        raise ConnectionError("unexpected EOF")
+
+    async def stream(request: Request) -> AnyResponse:
+        return Streaming(200, HTML, interrupted())
+
+    async def scenario() -> None:
+        async with served(stream) as world:
+            client = await world.client()
+            client.send(WATCH)
+            assert b"0\r\n\r\n" not in await client.rest()
+
+    run(scenario())
+
+
 def test_a_stop_ends_streams_and_finishes_responses(run: Run) -> None:
     async def endless() -> AsyncIterator[bytes]:
         yield b"first\n"
